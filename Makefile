@@ -1,0 +1,224 @@
+# oxicloudd: building, testing, installing.
+#
+#   make            builds build/oxicloudd
+#   make run        installs what is missing, builds, starts a server on http://127.0.0.1:8086
+#   make test       installs what is missing, runs all tests, plain and under ASan+UBSan
+#   make unit       the unit tests alone, plain: quick
+#   make asan|tsan  all tests under ASan+UBSan, or under TSan
+#   make install    DESTDIR= PREFIX=/usr/local SYSCONFDIR=/etc
+#   make deps       installs what is missing with apt (deps-build, deps-run and deps-test)
+#   make format     clang-format over all C files
+#
+# Sources, tests and migrations are found by their names: a new file needs no line here.
+
+VERSION    := 0.1.0
+BUILD      ?= build
+CC         := gcc
+PYTHON     ?= /usr/bin/python3
+DESTDIR    ?=
+PREFIX     ?= /usr/local
+SYSCONFDIR ?= /etc
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+
+# As many compilers as processors, unless the caller said otherwise.
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
+# ---- what the machine must have ---------------------------------------------------------------
+
+PACKAGES_build := gcc libc6-dev make pkg-config libmicrohttpd-dev libpq-dev libxxhash-dev \
+    libjansson-dev libsodium-dev libexpat1-dev libutf8proc-dev libsystemd-dev
+PACKAGES_run   := postgresql-15
+PACKAGES_test  := libcmocka-dev python3 python3-pytest curl litmus rclone cadaver
+
+# Asks dpkg first: with everything there, this needs neither root nor a network. PostgreSQL's
+# package would start a server of its own; the line in createcluster.conf, written only where
+# that package has never been, keeps it from that. Our servers run their own private one.
+define INSTALL
+missing=; \
+for package in $(1); do \
+    case $$(dpkg-query -W -f='$${db:Status-Abbrev}' $$package 2>/dev/null) in \
+    ii*) ;; \
+    *) missing="$$missing $$package" ;; \
+    esac; \
+done; \
+[ -n "$$missing" ] || exit 0; \
+echo "installing:$$missing"; \
+as_root=; \
+if [ "$$(id -u)" != 0 ]; then \
+    command -v sudo >/dev/null || { echo "as root: apt-get install$$missing" >&2; exit 1; }; \
+    as_root=sudo; \
+fi; \
+conf=/etc/postgresql-common/createcluster.conf; \
+case $$missing in *postgresql*) [ -e $$conf ] || { \
+    $$as_root mkdir -p $${conf%/*} && \
+    echo 'create_main_cluster = false' | $$as_root tee $$conf >/dev/null; } ;; \
+esac; \
+$$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update && \
+$$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends \
+    -o Dpkg::Options::=--force-confold $$missing
+endef
+
+.PHONY: deps deps-build deps-run deps-test
+deps:
+	@$(call INSTALL,$(PACKAGES_build) $(PACKAGES_run) $(PACKAGES_test))
+deps-build:
+	@$(call INSTALL,$(PACKAGES_build))
+deps-run:
+	@$(call INSTALL,$(PACKAGES_build) $(PACKAGES_run))
+deps-test: deps
+
+# ---- flags ------------------------------------------------------------------------------------
+
+LIBS      := libmicrohttpd libpq libxxhash jansson libsodium expat libutf8proc libsystemd
+TEST_LIBS := cmocka
+
+# pkg-config is asked when something is compiled, not when this file is read: `make deps` runs
+# without it. Asked once, and what is missing is said with the way out of it.
+pkg        = $(or $(shell pkg-config $(1) 2>/dev/null && echo ' '),\
+                  $(error $(shell pkg-config --errors-to-stdout --print-errors $(2)) run make deps))
+PKG_CFLAGS = $(eval PKG_CFLAGS := $$(call pkg,--cflags $(LIBS),$(LIBS)))$(PKG_CFLAGS)
+PKG_LIBS   = $(eval PKG_LIBS := $$(call pkg,--libs $(LIBS),$(LIBS)))$(PKG_LIBS)
+TEST_PKG   = $(eval TEST_PKG := $$(call pkg,--libs $(TEST_LIBS),$(TEST_LIBS)))$(TEST_PKG)
+
+# CFLAGS and LDFLAGS are the caller's; what the code needs stands in BASE_.
+CFLAGS       ?=
+LDFLAGS      ?=
+BASE_CFLAGS  := -std=gnu17 -O2 -g -Wall -Wextra -Werror -fPIE -fno-strict-overflow \
+                -fstack-protector-strong -fstack-clash-protection
+BASE_LDFLAGS := -pie -Wl,-z,relro,-z,now -Wl,-z,noexecstack -Wl,--as-needed
+CPPFLAGS_ALL := -Iserver -D_GNU_SOURCE -DOXICLOUDD_VERSION='"$(VERSION)"'
+
+ifneq ($(filter x86_64 i686,$(shell uname -m)),)
+BASE_CFLAGS += -fcf-protection
+endif
+
+FLAVOURS      := plain asan tsan
+CFLAGS_plain  := -D_FORTIFY_SOURCE=2
+CFLAGS_asan   := -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+                 -fno-omit-frame-pointer
+CFLAGS_tsan   := -fsanitize=thread -fno-omit-frame-pointer -Wno-tsan
+BINARY_plain  := $(BUILD)/oxicloudd
+BINARY_asan   := $(BUILD)/asan/oxicloudd
+BINARY_tsan   := $(BUILD)/tsan/oxicloudd
+
+# ---- what there is to build -------------------------------------------------------------------
+
+SOURCES    := $(sort $(shell find server -name '*.c'))
+SUPPORT    := $(sort $(shell find tests/support -name '*.c'))
+UNIT_TESTS := $(sort $(shell find tests/unit -name 'test_*.c'))
+MIGRATIONS := $(sort $(wildcard migrations/*.sql))
+MIGRATED   := $(BUILD)/obj/migrations.c
+
+.PHONY: all run test unit asan tsan binaries-asan binaries-tsan
+all: $(BINARY_plain)
+
+# $(1): the flavour
+define FLAVOUR
+OBJECTS_$(1) := $$(SOURCES:%.c=$(BUILD)/obj/$(1)/%.o) $(BUILD)/obj/$(1)/migrations.o
+SUPPORT_$(1) := $$(SUPPORT:%.c=$(BUILD)/obj/$(1)/%.o)
+TESTS_$(1)   := $$(UNIT_TESTS:tests/unit/%.c=$(BUILD)/$(1)/tests/%)
+FLAGS_$(1)   := $$(BASE_CFLAGS) $$(CFLAGS_$(1)) $$(CFLAGS)
+
+$$(BINARY_$(1)): $$(OBJECTS_$(1))
+	@mkdir -p $$(@D)
+	@echo "link    $$@"
+	@$$(CC) $$(FLAGS_$(1)) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $$(PKG_LIBS) -lpthread
+
+$$(TESTS_$(1)): $(BUILD)/$(1)/tests/%: $(BUILD)/obj/$(1)/tests/unit/%.o $$(SUPPORT_$(1)) \
+        $$(filter-out %/server/main.o,$$(OBJECTS_$(1)))
+	@mkdir -p $$(@D)
+	@echo "link    $$@"
+	@$$(CC) $$(FLAGS_$(1)) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $$(PKG_LIBS) $$(TEST_PKG) \
+	    -lpthread
+
+$(BUILD)/obj/$(1)/migrations.o: $(MIGRATED)
+	$$(call COMPILE,$(1))
+
+$(BUILD)/obj/$(1)/server/%.o: server/%.c $(BUILD)/obj/$(1)/flags
+	$$(call COMPILE,$(1))
+
+$(BUILD)/obj/$(1)/tests/%.o: tests/%.c $(BUILD)/obj/$(1)/flags
+	$$(call COMPILE,$(1),-Itests)
+
+# Changes when the flags do, so that objects made with others are made again.
+$(BUILD)/obj/$(1)/flags: FORCE
+	@mkdir -p $$(@D)
+	@echo '$$(subst ','\'',$$(CC) $$(CPPFLAGS_ALL) $$(FLAGS_$(1)))' | cmp -s - $$@ || \
+	    echo '$$(subst ','\'',$$(CC) $$(CPPFLAGS_ALL) $$(FLAGS_$(1)))' >$$@
+endef
+
+# $(1): the flavour; $(2): more preprocessor flags
+define COMPILE
+	@mkdir -p $(@D)
+	@echo "compile $@"
+	@$(CC) $(CPPFLAGS_ALL) $(2) $(PKG_CFLAGS) $(FLAGS_$(1)) -MMD -MP -c -o $@ $<
+endef
+
+$(foreach flavour,$(FLAVOURS),$(eval $(call FLAVOUR,$(flavour))))
+
+.PHONY: FORCE
+FORCE:
+
+# The folder is named too: it changes when a migration is added or taken away.
+$(MIGRATED): migrations/embed.sh $(MIGRATIONS) migrations
+	@mkdir -p $(@D)
+	@migrations/embed.sh $(MIGRATIONS) >$@
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+
+# ---- running and testing ----------------------------------------------------------------------
+
+run: deps-run
+	@$(MAKE) --no-print-directory all
+	@OXICLOUD_STORAGE_PATH="$${OXICLOUD_STORAGE_PATH:-./data}" \
+	    exec $(BINARY_plain) serve --create-admin
+
+.PHONY: build-plain build-asan build-tsan
+build-plain: $(BINARY_plain) $(TESTS_plain)
+build-asan: $(BINARY_asan) $(TESTS_asan)
+build-tsan: $(BINARY_tsan) $(TESTS_tsan)
+
+test: deps
+	@$(MAKE) --no-print-directory build-plain build-asan
+	@$(PYTHON) tests/run --build $(BUILD) plain asan
+
+unit: build-plain
+	@$(PYTHON) tests/run --build $(BUILD) --unit plain
+
+asan tsan: %: build-%
+	@$(PYTHON) tests/run --build $(BUILD) $*
+
+# ---- installing -------------------------------------------------------------------------------
+
+# The binary is a daemon and its administration, so it goes to sbin. An existing configuration
+# file is left as it is.
+.PHONY: install
+install: all
+	install -D -m 755 $(BINARY_plain) $(DESTDIR)$(PREFIX)/sbin/oxicloudd
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(SYSCONFDIR)/oxicloudd
+	sed -e 's|/usr/local/sbin/|$(PREFIX)/sbin/|g' -e 's|/etc/oxicloudd/|$(SYSCONFDIR)/oxicloudd/|g' \
+	    config/oxicloudd.service >$(DESTDIR)$(PREFIX)/lib/systemd/system/oxicloudd.service
+	chmod 644 $(DESTDIR)$(PREFIX)/lib/systemd/system/oxicloudd.service
+	install -D -m 644 config/oxicloudd.sysusers \
+	    $(DESTDIR)$(PREFIX)/lib/sysusers.d/oxicloudd.conf
+	[ -e $(DESTDIR)$(SYSCONFDIR)/oxicloudd/oxicloudd.conf ] || install -m 644 \
+	    config/oxicloudd.conf $(DESTDIR)$(SYSCONFDIR)/oxicloudd/oxicloudd.conf
+	install -D -m 644 docs/oxicloudd.8 $(DESTDIR)$(PREFIX)/share/man/man8/oxicloudd.8
+	install -d $(DESTDIR)$(PREFIX)/share/doc/oxicloudd
+	install -m 644 README.md LICENSE oxicloudd.conf.example config/nginx.conf \
+	    $(DESTDIR)$(PREFIX)/share/doc/oxicloudd/
+
+# ---- tidying ----------------------------------------------------------------------------------
+
+.PHONY: clean format
+clean:
+	rm -rf $(BUILD)
+
+format:
+	clang-format -i $$(find server tests bench -name '*.[ch]')
