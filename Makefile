@@ -110,8 +110,8 @@ BINARY_tsan   := $(BUILD)/tsan/oxicloudd
 # ---- what there is to build -------------------------------------------------------------------
 
 SOURCES    := $(sort $(shell find server -name '*.c'))
-SUPPORT    := $(sort $(shell find tests/support -name '*.c'))
-UNIT_TESTS := $(sort $(shell find tests/unit -name 'test_*.c'))
+SUPPORT    := $(sort $(shell find tests/support -name '*.c' 2>/dev/null))
+UNIT_TESTS := $(sort $(shell find tests/unit -name 'test_*.c' 2>/dev/null))
 MIGRATIONS := $(sort $(wildcard migrations/*.sql))
 MIGRATED   := $(BUILD)/obj/migrations.c
 
