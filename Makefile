@@ -8,6 +8,7 @@
 #   make install    DESTDIR= PREFIX=/usr/local SYSCONFDIR=/etc
 #   make deps       installs what is missing with apt (deps-build, deps-run and deps-test)
 #   make format     clang-format over all C files
+#   make docs       the README's table of settings from oxicloudd.conf.example
 #
 # Sources, tests and migrations are found by their names: a new file needs no line here.
 
@@ -209,16 +210,26 @@ install: all
 	    $(DESTDIR)$(PREFIX)/lib/sysusers.d/oxicloudd.conf
 	[ -e $(DESTDIR)$(SYSCONFDIR)/oxicloudd/oxicloudd.conf ] || install -m 644 \
 	    config/oxicloudd.conf $(DESTDIR)$(SYSCONFDIR)/oxicloudd/oxicloudd.conf
-	install -D -m 644 docs/oxicloudd.8 $(DESTDIR)$(PREFIX)/share/man/man8/oxicloudd.8
+	awk -v form=manual -f docs/settings.awk oxicloudd.conf.example >$(BUILD)/settings.man
+	sed -e 's/@VERSION@/$(VERSION)/' -e '/^@SETTINGS@/r $(BUILD)/settings.man' \
+	    -e '/^@SETTINGS@/d' docs/oxicloudd.8 >$(BUILD)/oxicloudd.8
+	install -D -m 644 $(BUILD)/oxicloudd.8 $(DESTDIR)$(PREFIX)/share/man/man8/oxicloudd.8
 	install -d $(DESTDIR)$(PREFIX)/share/doc/oxicloudd
 	install -m 644 README.md LICENSE oxicloudd.conf.example config/nginx.conf \
 	    $(DESTDIR)$(PREFIX)/share/doc/oxicloudd/
 
 # ---- tidying ----------------------------------------------------------------------------------
 
-.PHONY: clean format
+.PHONY: clean format docs
 clean:
 	rm -rf $(BUILD)
+
+# The README's table of settings, from the example file.
+docs:
+	@mkdir -p $(BUILD)
+	@awk -v form=table -f docs/settings.awk oxicloudd.conf.example >$(BUILD)/settings.md
+	@sed -i -e '/^<!-- settings:/r $(BUILD)/settings.md' \
+	    -e '/^<!-- settings:/,/^<!-- end of settings/ { /^<!-- /!d }' README.md
 
 format:
 	clang-format -i $$(find server tests bench -name '*.[ch]')
