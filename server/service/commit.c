@@ -1,0 +1,236 @@
+/*
+ * The one transaction of an upload: content, node and sequence appear together or not at all. The
+ * bytes are durable before it begins. Outcomes:
+ *
+ *   committed    the blobs are named by rows now; those that lost a race are removed
+ *   rolled back  no row names them; the ingest removes them when it is freed
+ *   unknown      nobody can say; they are left alone and the client is told to look
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "meta/chunk_repo.h"
+#include "service/files.h"
+#include "service/mime.h"
+#include "service/tree.h"
+
+/* Both before the body and in the transaction: may a file of this size stand here? */
+static int
+check_place(struct files *files, const struct principal *principal, const struct place *place,
+            const struct space *space, uint64_t size_bytes, const struct files_guard *guard,
+            struct err *err)
+{
+    const struct node *node = place_node(place);
+
+    if (node && node->kind == NODE_FOLDER)
+        return err_set(err, ERR_EXISTS, "there is a folder of that name");
+    if (place_want_parent(place, err) < 0 ||
+        access_check(principal, place_parent(place), ACCESS_WRITE, err) < 0)
+        return -1;
+    if (place->path->trailing_slash)
+        return err_set(err, ERR_EXISTS, "a file's path does not end in a slash");
+    if (tree_ask_guard(guard, node, err) < 0)
+        return -1;
+    return tree_check_quota(files->config, space, node ? node->size_bytes : 0, size_bytes, err);
+}
+
+/* --- before the body --- */
+
+struct may_job {
+    struct files *files;
+    const struct principal *principal;
+    const struct path *path;
+    uint64_t size_bytes;
+    const struct files_guard *guard;
+};
+
+static int
+may_work(struct pg_conn *conn, void *ctx, struct err *err)
+{
+    struct may_job *job = ctx;
+    struct space space;
+    AUTO_PLACE struct place place = {0};
+
+    if (node_repo_get_space(conn, job->principal->space_id, &space, err) < 0 ||
+        tree_resolve(conn, job->principal, job->path, &place, err) < 0)
+        return -1;
+    return check_place(job->files, job->principal, &place, &space, job->size_bytes, job->guard,
+                       err);
+}
+
+static int
+check_free_bytes(struct files *files, uint64_t size_bytes, struct err *err)
+{
+    uint64_t free_bytes;
+
+    if (blob_free_bytes(files->store->backend, &free_bytes, err) < 0) {
+        if (err->code != ERR_NOT_FOUND)
+            return -1;
+        *err = (struct err){0}; /* this backend cannot say */
+        return 0;
+    }
+    if (size_bytes > free_bytes)
+        return err_set(err, ERR_QUOTA, "no room for %llu bytes", (unsigned long long)size_bytes);
+    return 0;
+}
+
+int
+files_may_write(struct files *files, const struct principal *principal, const struct path *path,
+                uint64_t size_bytes, const struct files_guard *guard, struct err *err)
+{
+    bool known = size_bytes != UINT64_MAX;
+    struct may_job job = {.files = files,
+                          .principal = principal,
+                          .path = path,
+                          .size_bytes = known ? size_bytes : 0,
+                          .guard = guard};
+
+    if (known && size_bytes > files->config->max_upload_bytes)
+        return err_set(err, ERR_TOO_LARGE, "a file may have %llu bytes",
+                       (unsigned long long)files->config->max_upload_bytes);
+    if (pg_pool_run(files->pool, may_work, &job, err) < 0)
+        return -1;
+    return known && size_bytes > 0 ? check_free_bytes(files, size_bytes, err) : 0;
+}
+
+/* --- after it --- */
+
+struct write_job {
+    struct files *files;
+    const struct principal *principal;
+    const struct files_write *write;
+    int64_t now_us;
+    size_t *losers;
+    size_t loser_count;
+    struct node node;
+    bool created;
+};
+
+static int
+attach(struct pg_conn *conn, struct write_job *job, struct err *err)
+{
+    job->loser_count = 0;
+    return chunk_repo_attach(conn, job->write->content, job->losers, &job->loser_count, err);
+}
+
+/* References of the new content and the old one, in the order of their ids: two files that trade
+ * their contents then cannot wait for each other. */
+static int
+exchange_contents(struct pg_conn *conn, struct write_job *job, const struct digest *old_id,
+                  struct err *err)
+{
+    if (digest_cmp(old_id, &job->write->content->content_id) < 0) {
+        if (chunk_repo_unref(conn, old_id, 1, err) < 0)
+            return -1;
+        return attach(conn, job, err);
+    }
+    if (attach(conn, job, err) < 0)
+        return -1;
+    return chunk_repo_unref(conn, old_id, 1, err);
+}
+
+static void
+describe(struct write_job *job, int64_t seq)
+{
+    const struct files_write *write = job->write;
+    struct node *node = &job->node;
+
+    node->content_id = write->content->content_id;
+    node->size_bytes = write->content->size_bytes;
+    node->mtime_us = write->mtime_us >= 0 ? write->mtime_us : job->now_us;
+    node->seq = node->content_seq = seq;
+    snprintf(node->mime, sizeof(node->mime), "%s", mime_of(node->name, write->mime));
+}
+
+static int
+create_file(struct pg_conn *conn, struct write_job *job, const struct place *place,
+            const struct space *space, struct err *err)
+{
+    job->node = (struct node){.space_id = space->id,
+                              .parent_id = place_parent(place)->id,
+                              .kind = NODE_FILE,
+                              .created_us = job->now_us};
+    snprintf(job->node.name, sizeof(job->node.name), "%s", path_last(place->path));
+    describe(job, space->seq);
+    if (attach(conn, job, err) < 0)
+        return -1;
+    return node_repo_insert(conn, &job->node, err);
+}
+
+static int
+replace_file(struct pg_conn *conn, struct write_job *job, const struct place *place,
+             const struct space *space, struct err *err)
+{
+    job->node = *place_node(place);
+    describe(job, space->seq);
+    if (exchange_contents(conn, job, &place_node(place)->content_id, err) < 0)
+        return -1;
+    return node_repo_set_content(conn, &job->node, err);
+}
+
+static int
+write_work(struct pg_conn *conn, void *ctx, struct err *err)
+{
+    struct write_job *job = ctx;
+    uint64_t size_bytes = job->write->content->size_bytes;
+    const struct node *old;
+    struct space space;
+    int64_t delta;
+    AUTO_PLACE struct place place = {0};
+
+    if (node_repo_lock_space(conn, job->principal->space_id, &space, err) < 0 ||
+        tree_resolve(conn, job->principal, job->write->path, &place, err) < 0 ||
+        check_place(job->files, job->principal, &place, &space, size_bytes, &job->write->guard,
+                    err) < 0)
+        return -1;
+
+    old = place_node(&place);
+    job->created = !old;
+    if (old ? replace_file(conn, job, &place, &space, err) < 0
+            : create_file(conn, job, &place, &space, err) < 0)
+        return -1;
+    delta = (int64_t)(size_bytes - (old ? old->size_bytes : 0));
+    if (delta != 0 && node_repo_use(conn, space.id, delta, err) < 0)
+        return -1;
+    return tree_stamp(conn, &place, false, space.seq, err);
+}
+
+static int
+settle(struct write_job *job, enum pg_outcome outcome, struct ingest *ingest, struct err *err)
+{
+    if (outcome == PG_COMMITTED) {
+        ingest_keep(ingest, job->losers, job->loser_count);
+        return 0;
+    }
+    if (outcome == PG_UNKNOWN) {
+        ingest_leave(ingest);
+        return err_set(err, ERR_UNAVAILABLE, "it is not known whether the file was written");
+    }
+    return -1;
+}
+
+int
+files_write(struct files *files, const struct principal *principal,
+            const struct files_write *write, struct ingest *ingest, struct node *ret_node,
+            bool *ret_created, struct err *err)
+{
+    AUTO_FREE size_t *losers = mem_array(write->content->written_count + 1, sizeof(*losers));
+    struct write_job job = {.files = files,
+                            .principal = principal,
+                            .write = write,
+                            .now_us = clock_now_us(),
+                            .losers = losers};
+    enum pg_outcome outcome = PG_ROLLED_BACK;
+    int64_t began_us = clock_mono_us();
+
+    (void)pg_pool_transact(files->pool, write_work, &job, &outcome, err); /* outcome says more */
+    metric_observe_us(METRIC_COMMIT_SECONDS, clock_mono_us() - began_us);
+    if (settle(&job, outcome, ingest, err) < 0)
+        return -1;
+    *ret_node = job.node;
+    *ret_created = job.created;
+    return 0;
+}
