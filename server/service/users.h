@@ -7,8 +7,11 @@
 #include "meta/user_repo.h"
 #include "service/principal.h"
 
-/* ERR_INVALID: a name that is empty, longer than USER_NAME_MAX, not UTF-8, or holds ':', '/' or
- * control characters; or a bad password. */
+/* The NFC form of a name. ERR_INVALID: empty, longer than USER_NAME_MAX, not UTF-8, or with ':',
+ * '/' or control characters in it. */
+int users_check_name(struct slice in, char ret_name[USER_NAME_MAX + 1], struct err *err);
+
+/* ERR_INVALID: a bad name (see above) or a bad password (see auth_hash). */
 int users_add(struct pg_pool *pool, const struct config *config, const char *name,
               struct slice password, int64_t quota_bytes, struct err *err);
 int users_set_password(struct pg_pool *pool, const struct config *config, const char *name,
@@ -21,8 +24,9 @@ int users_list(struct pg_pool *pool, int64_t after_id, struct user *users, size_
                size_t *ret_count, struct err *err);
 int users_principal(struct pg_pool *pool, const char *name, struct principal *ret_principal,
                     struct err *err);
-/* Makes `admin` with a random password when there is no user at all. password holds 25 bytes. */
+/* Makes `admin` with a random password when there is no user at all. */
+enum { USERS_FIRST_PASSWORD_SIZE = 25 };
 int users_first(struct pg_pool *pool, const struct config *config, bool *ret_made,
-                char password[25], struct err *err);
+                char ret_password[USERS_FIRST_PASSWORD_SIZE], struct err *err);
 
 #endif
