@@ -49,12 +49,15 @@ void router_free(struct router *router);
 /* Rows are copied; strings and handlers are borrowed. Before the server starts. */
 void router_add(struct router *router, const struct route *routes, size_t count);
 
-/*
- * The row for a raw path and method; the longest prefix wins. NULL: *ret_methods are the methods
- * that exist there (0: nothing is there, 404; else 405).
- */
-const struct route *router_find(const struct router *router, struct slice target,
-                                enum http_method method, unsigned *ret_methods);
+struct router_match {
+    const struct route *route; /* NULL: no row for that method */
+    unsigned methods;          /* that have a row at this path; 0: nothing is there */
+    bool open;                 /* none of those rows needs a login */
+};
+
+/* The row for a raw path and method; the longest prefix wins. */
+struct router_match router_find(const struct router *router, struct slice target,
+                                enum http_method method);
 
 /* The part of the target below the row's prefix. */
 struct slice route_rest(const struct route *route, struct slice target);
