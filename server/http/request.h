@@ -46,6 +46,7 @@ struct request {
     struct slice target;        /* raw path of the request target: no query, no authority */
     struct slice query;         /* after '?', or empty */
     const struct route *route;
+    unsigned allowed;           /* HTTP_BIT()s of the methods that exist at this path */
     void *ctx;                  /* of the route */
     struct path path;           /* below the route's prefix, decoded */
     struct arena arena;
