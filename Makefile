@@ -121,22 +121,28 @@ all: $(BINARY_plain)
 
 # $(1): the flavour
 define FLAVOUR
-OBJECTS_$(1) := $$(SOURCES:%.c=$(BUILD)/obj/$(1)/%.o) $(BUILD)/obj/$(1)/migrations.o
+MODULES_$(1) := $$(patsubst %.c,$(BUILD)/obj/$(1)/%.o,$$(filter-out server/main.c,$$(SOURCES))) \
+                $(BUILD)/obj/$(1)/migrations.o
 SUPPORT_$(1) := $$(SUPPORT:%.c=$(BUILD)/obj/$(1)/%.o)
 TESTS_$(1)   := $$(UNIT_TESTS:tests/unit/%.c=$(BUILD)/$(1)/tests/%)
 FLAGS_$(1)   := $$(BASE_CFLAGS) $$(CFLAGS_$(1)) $$(CFLAGS)
 
-$$(BINARY_$(1)): $$(OBJECTS_$(1))
+$$(BINARY_$(1)): $(BUILD)/obj/$(1)/server/main.o $$(MODULES_$(1))
 	@mkdir -p $$(@D)
 	@echo "link    $$@"
 	@$$(CC) $$(FLAGS_$(1)) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $$(PKG_LIBS) -lpthread
 
 $$(TESTS_$(1)): $(BUILD)/$(1)/tests/%: $(BUILD)/obj/$(1)/tests/unit/%.o $$(SUPPORT_$(1)) \
-        $$(filter-out %/server/main.o,$$(OBJECTS_$(1)))
+        $(BUILD)/obj/$(1)/server.a
 	@mkdir -p $$(@D)
 	@echo "link    $$@"
 	@$$(CC) $$(FLAGS_$(1)) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $$(PKG_LIBS) $$(TEST_PKG) \
 	    -lpthread
+
+# For the tests: of an archive each takes only what it uses.
+$(BUILD)/obj/$(1)/server.a: $$(MODULES_$(1))
+	@rm -f $$@
+	@ar rcs $$@ $$^
 
 $(BUILD)/obj/$(1)/migrations.o: $(MIGRATED)
 	$$(call COMPILE,$(1))
