@@ -1,0 +1,43 @@
+#include "storage/chunk_index.h"
+
+#include "base/clock.h"
+#include "base/metrics.h"
+
+int
+chunk_index_lease(struct chunk_index *index, const struct digest *ids, size_t count,
+                  int64_t lease_secs, bool *ret_known, struct err *err)
+{
+    int64_t start_us = clock_mono_us();
+    int rc;
+
+    if (count == 0)
+        return 0;
+    rc = index->ops->lease(index, ids, count, lease_secs, ret_known, err);
+    metric_observe_us(METRIC_LEASE_SECONDS, clock_mono_us() - start_us);
+    return rc;
+}
+
+int
+chunk_index_load_manifest(struct chunk_index *index, const struct digest *content_id,
+                          struct manifest **ret_manifest, struct err *err)
+{
+    return index->ops->load_manifest(index, content_id, ret_manifest, err);
+}
+
+int
+chunk_index_collect(struct chunk_index *index, int64_t grace_secs, struct blob_key *keys,
+                    uint32_t *stored_bytes, size_t cap, size_t *ret_count, bool *ret_more,
+                    struct err *err)
+{
+    return index->ops->collect(index, grace_secs, keys, stored_bytes, cap, ret_count, ret_more,
+                               err);
+}
+
+int
+chunk_index_named(struct chunk_index *index, const struct blob_key *keys, size_t count,
+                  bool *ret_named, struct err *err)
+{
+    if (count == 0)
+        return 0;
+    return index->ops->named(index, keys, count, ret_named, err);
+}

@@ -1,0 +1,61 @@
+/*
+ * chunk_index: what storage needs to know from whoever remembers chunks and contents. The store
+ * asks; meta/chunk_repo answers from PostgreSQL, tests answer from memory. Calls may wait and may
+ * come from any thread. ERR_UNAVAILABLE and ERR_BUSY: ask again later.
+ */
+#ifndef OXI_STORAGE_CHUNK_INDEX_H
+#define OXI_STORAGE_CHUNK_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "storage/blob.h"
+#include "storage/manifest.h"
+
+struct chunk_index;
+
+struct chunk_index_ops {
+    /*
+     * Pin-or-classify, in one statement: for each id (distinct) says whether the chunk is stored,
+     * and keeps those that are for lease_secs from now at least. A lease is not a count: it ends
+     * by itself, and taking it twice is harmless.
+     */
+    int (*lease)(struct chunk_index *index, const struct digest *ids, size_t count,
+                 int64_t lease_secs, bool *ret_known, struct err *err);
+
+    /* The caller owns one reference. ERR_NOT_FOUND: no such content. ERR_CORRUPT: a chunk of it
+     * has no row. */
+    int (*load_manifest)(struct chunk_index *index, const struct digest *content_id,
+                         struct manifest **ret_manifest, struct err *err);
+
+    /*
+     * One batch of collecting: deletes rows (contents that no node names, then chunks that no
+     * content names and no lease keeps, both unreferenced for grace_secs) and returns the blobs
+     * whose rows are gone for good. *ret_more: there may be another batch. keys holds `cap`.
+     */
+    int (*collect)(struct chunk_index *index, int64_t grace_secs, struct blob_key *keys,
+                   uint32_t *stored_bytes, size_t cap, size_t *ret_count, bool *ret_more,
+                   struct err *err);
+
+    /* For each key: does a row name exactly this blob? */
+    int (*named)(struct chunk_index *index, const struct blob_key *keys, size_t count,
+                 bool *ret_named, struct err *err);
+};
+
+struct chunk_index {
+    const struct chunk_index_ops *ops;
+};
+
+int chunk_index_lease(struct chunk_index *index, const struct digest *ids, size_t count,
+                      int64_t lease_secs, bool *ret_known, struct err *err);
+int chunk_index_load_manifest(struct chunk_index *index, const struct digest *content_id,
+                              struct manifest **ret_manifest, struct err *err);
+int chunk_index_collect(struct chunk_index *index, int64_t grace_secs, struct blob_key *keys,
+                        uint32_t *stored_bytes, size_t cap, size_t *ret_count, bool *ret_more,
+                        struct err *err);
+int chunk_index_named(struct chunk_index *index, const struct blob_key *keys, size_t count,
+                      bool *ret_named, struct err *err);
+
+#endif
