@@ -1,0 +1,371 @@
+#include "support/mem_index.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/mem.h"
+
+struct chunk_row {
+    struct stored_chunk chunk;
+    uint64_t ref_count;
+    int64_t lease_until;
+    int64_t unreferenced_at;
+};
+
+struct content_row {
+    struct digest id;
+    uint8_t *packed;
+    size_t chunk_count;
+    struct digest *distinct_ids;
+    size_t distinct_count;
+    uint64_t ref_count;
+    int64_t unreferenced_at;
+};
+
+struct question {
+    unsigned asked;
+    unsigned first, last;
+    enum err_code code;
+};
+
+struct mem_index {
+    struct chunk_index base;
+    pthread_mutex_t lock;
+    int64_t now; /* seconds */
+    struct chunk_row *chunks;
+    size_t chunk_count, chunk_cap;
+    struct content_row *contents;
+    size_t content_count, content_cap;
+    struct question questions[MEM_QUESTION_COUNT];
+};
+
+static struct mem_index *
+mem_of(struct chunk_index *index)
+{
+    return (struct mem_index *)index;
+}
+
+static struct chunk_row *
+find_chunk(struct mem_index *mem, const struct digest *id)
+{
+    for (size_t i = 0; i < mem->chunk_count; i++) {
+        if (digest_eq(&mem->chunks[i].chunk.id, id))
+            return &mem->chunks[i];
+    }
+    return NULL;
+}
+
+static struct content_row *
+find_content(struct mem_index *mem, const struct digest *id)
+{
+    for (size_t i = 0; i < mem->content_count; i++) {
+        if (digest_eq(&mem->contents[i].id, id))
+            return &mem->contents[i];
+    }
+    return NULL;
+}
+
+static int
+ask(struct mem_index *mem, enum mem_question kind, struct err *err)
+{
+    struct question *question = &mem->questions[kind];
+
+    question->asked++;
+    if (question->asked >= question->first && question->asked <= question->last)
+        return err_set(err, question->code, "question %u fails as ordered", question->asked);
+    return 0;
+}
+
+static int
+mem_lease(struct chunk_index *index, const struct digest *ids, size_t count, int64_t lease_secs,
+          bool *ret_known, struct err *err)
+{
+    struct mem_index *mem = mem_of(index);
+
+    LOCK_SCOPE(&mem->lock);
+    if (ask(mem, MEM_LEASE, err) < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        struct chunk_row *row = find_chunk(mem, &ids[i]);
+
+        ret_known[i] = row != NULL;
+        if (row != NULL && row->lease_until < mem->now + lease_secs)
+            row->lease_until = mem->now + lease_secs;
+    }
+    return 0;
+}
+
+static int
+mem_load_manifest(struct chunk_index *index, const struct digest *content_id,
+                  struct manifest **ret_manifest, struct err *err)
+{
+    struct mem_index *mem = mem_of(index);
+    AUTO_FREE struct stored_chunk *chunks = NULL;
+
+    LOCK_SCOPE(&mem->lock);
+    struct content_row *content = find_content(mem, content_id);
+
+    if (ask(mem, MEM_LOAD_MANIFEST, err) < 0)
+        return -1;
+    if (content == NULL)
+        return err_set(err, ERR_NOT_FOUND, "no such content");
+    chunks = mem_array(content->chunk_count + 1, sizeof(*chunks));
+    for (size_t i = 0; i < content->chunk_count; i++) {
+        struct digest id;
+        uint32_t size_bytes;
+        struct chunk_row *row;
+
+        manifest_unpack(content->packed + i * MANIFEST_RECORD_BYTES, &id, &size_bytes);
+        row = find_chunk(mem, &id);
+        if (row == NULL)
+            return err_set(err, ERR_CORRUPT, "a chunk has no row");
+        chunks[i] = row->chunk;
+    }
+    return manifest_new(chunks, content->chunk_count, ret_manifest, err);
+}
+
+static void
+drop_content(struct mem_index *mem, struct content_row *content)
+{
+    for (size_t i = 0; i < content->distinct_count; i++) {
+        struct chunk_row *row = find_chunk(mem, &content->distinct_ids[i]);
+
+        if (row != NULL && --row->ref_count == 0)
+            row->unreferenced_at = mem->now;
+    }
+    free(content->packed);
+    free(content->distinct_ids);
+    *content = mem->contents[--mem->content_count];
+}
+
+static int
+mem_collect(struct chunk_index *index, int64_t grace_secs, struct blob_key *keys,
+            uint32_t *stored_bytes, size_t cap, size_t *ret_count, bool *ret_more,
+            struct err *err)
+{
+    struct mem_index *mem = mem_of(index);
+    int64_t newest = mem->now - grace_secs;
+
+    LOCK_SCOPE(&mem->lock);
+    if (ask(mem, MEM_COLLECT, err) < 0)
+        return -1;
+    for (size_t i = mem->content_count; i-- > 0;) {
+        if (mem->contents[i].ref_count == 0 && mem->contents[i].unreferenced_at <= newest)
+            drop_content(mem, &mem->contents[i]);
+    }
+    *ret_count = 0;
+    for (size_t i = mem->chunk_count; i-- > 0 && *ret_count < cap;) {
+        struct chunk_row *row = &mem->chunks[i];
+
+        if (row->ref_count > 0 || row->lease_until > mem->now || row->unreferenced_at > newest)
+            continue;
+        keys[*ret_count] = (struct blob_key){row->chunk.id, row->chunk.generation};
+        stored_bytes[(*ret_count)++] = row->chunk.stored_bytes;
+        *row = mem->chunks[--mem->chunk_count];
+    }
+    *ret_more = *ret_count == cap;
+    return 0;
+}
+
+static int
+mem_named(struct chunk_index *index, const struct blob_key *keys, size_t count, bool *ret_named,
+          struct err *err)
+{
+    struct mem_index *mem = mem_of(index);
+
+    LOCK_SCOPE(&mem->lock);
+    if (ask(mem, MEM_NAMED, err) < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        struct chunk_row *row = find_chunk(mem, &keys[i].id);
+
+        ret_named[i] = row != NULL && row->chunk.generation == keys[i].generation;
+    }
+    return 0;
+}
+
+static const struct chunk_index_ops MEM_OPS = {
+    .lease = mem_lease,
+    .load_manifest = mem_load_manifest,
+    .collect = mem_collect,
+    .named = mem_named,
+};
+
+struct chunk_index *
+mem_index_new(void)
+{
+    struct mem_index *mem = mem_zalloc(sizeof(*mem));
+
+    mem->base.ops = &MEM_OPS;
+    pthread_mutex_init(&mem->lock, NULL);
+    return &mem->base;
+}
+
+void
+mem_index_free(struct chunk_index *index)
+{
+    struct mem_index *mem = mem_of(index);
+
+    while (mem->content_count > 0)
+        drop_content(mem, &mem->contents[0]);
+    pthread_mutex_destroy(&mem->lock);
+    free(mem->contents);
+    free(mem->chunks);
+    free(mem);
+}
+
+void
+mem_index_fail(struct chunk_index *index, enum mem_question kind, unsigned nth, unsigned count,
+               enum err_code code)
+{
+    struct mem_index *mem = mem_of(index);
+
+    LOCK_SCOPE(&mem->lock);
+    mem->questions[kind] = (struct question){
+        .first = nth,
+        .last = count == 0 ? 0 : nth + count - 1,
+        .code = code,
+    };
+}
+
+unsigned
+mem_index_asked(struct chunk_index *index, enum mem_question kind)
+{
+    LOCK_SCOPE(&mem_of(index)->lock);
+    return mem_of(index)->questions[kind].asked;
+}
+
+static bool
+has_written(const struct ingest_content *content, const struct digest *id)
+{
+    for (size_t i = 0; i < content->written_count; i++) {
+        if (digest_eq(&content->written[i].id, id))
+            return true;
+    }
+    return false;
+}
+
+static int
+check_rows(struct mem_index *mem, const struct ingest_content *content, struct err *err)
+{
+    for (size_t i = 0; i < content->distinct_count; i++) {
+        const struct digest *id = &content->distinct_ids[i];
+
+        if (!has_written(content, id) && find_chunk(mem, id) == NULL)
+            return err_set(err, ERR_BUSY, "a chunk is gone");
+    }
+    return 0;
+}
+
+static void
+add_chunks(struct mem_index *mem, const struct ingest_content *content, size_t *losers,
+           size_t *ret_loser_count)
+{
+    *ret_loser_count = 0;
+    for (size_t i = 0; i < content->written_count; i++) {
+        if (find_chunk(mem, &content->written[i].id) != NULL) {
+            losers[(*ret_loser_count)++] = i;
+            continue;
+        }
+        mem->chunks = mem_grow(mem->chunks, &mem->chunk_cap, mem->chunk_count + 1,
+                               sizeof(*mem->chunks));
+        mem->chunks[mem->chunk_count++] = (struct chunk_row){.chunk = content->written[i]};
+    }
+}
+
+static void
+add_content(struct mem_index *mem, const struct ingest_content *content)
+{
+    size_t packed_len = content->chunk_count * MANIFEST_RECORD_BYTES;
+    size_t ids_len = content->distinct_count * sizeof(struct digest);
+    struct content_row *row;
+
+    mem->contents = mem_grow(mem->contents, &mem->content_cap, mem->content_count + 1,
+                             sizeof(*mem->contents));
+    row = &mem->contents[mem->content_count++];
+    *row = (struct content_row){
+        .id = content->content_id,
+        .packed = mem_alloc(packed_len + 1),
+        .chunk_count = content->chunk_count,
+        .distinct_ids = mem_alloc(ids_len + 1),
+        .distinct_count = content->distinct_count,
+    };
+    memcpy(row->packed, content->packed, packed_len);
+    memcpy(row->distinct_ids, content->distinct_ids, ids_len);
+    for (size_t i = 0; i < content->distinct_count; i++)
+        find_chunk(mem, &content->distinct_ids[i])->ref_count++;
+}
+
+int
+mem_index_register(struct chunk_index *index, const struct ingest_content *content, size_t *losers,
+                   size_t *ret_loser_count, struct err *err)
+{
+    struct mem_index *mem = mem_of(index);
+
+    LOCK_SCOPE(&mem->lock);
+    if (find_content(mem, &content->content_id) != NULL) {
+        *ret_loser_count = 0; /* none of its chunks is wanted */
+        for (size_t i = 0; i < content->written_count; i++)
+            losers[(*ret_loser_count)++] = i;
+        find_content(mem, &content->content_id)->ref_count++;
+        return 0;
+    }
+    if (check_rows(mem, content, err) < 0)
+        return -1;
+    add_chunks(mem, content, losers, ret_loser_count);
+    add_content(mem, content);
+    mem->contents[mem->content_count - 1].ref_count = 1;
+    return 0;
+}
+
+void
+mem_index_release(struct chunk_index *index, const struct digest *content_id)
+{
+    struct mem_index *mem = mem_of(index);
+
+    LOCK_SCOPE(&mem->lock);
+    struct content_row *content = find_content(mem, content_id);
+
+    if (content != NULL && --content->ref_count == 0)
+        content->unreferenced_at = mem->now;
+}
+
+void
+mem_index_advance(struct chunk_index *index, int64_t secs)
+{
+    LOCK_SCOPE(&mem_of(index)->lock);
+    mem_of(index)->now += secs;
+}
+
+size_t
+mem_index_chunk_count(struct chunk_index *index)
+{
+    LOCK_SCOPE(&mem_of(index)->lock);
+    return mem_of(index)->chunk_count;
+}
+
+void
+mem_index_lose(struct chunk_index *index, const struct digest *id)
+{
+    struct mem_index *mem = mem_of(index);
+
+    LOCK_SCOPE(&mem->lock);
+    struct chunk_row *row = find_chunk(mem, id);
+
+    if (row != NULL)
+        *row = mem->chunks[--mem->chunk_count];
+}
+
+void
+mem_index_move(struct chunk_index *index, const struct digest *id, uint64_t generation)
+{
+    struct mem_index *mem = mem_of(index);
+
+    LOCK_SCOPE(&mem->lock);
+    struct chunk_row *row = find_chunk(mem, id);
+
+    if (row != NULL)
+        row->chunk.generation = generation;
+}
