@@ -1,0 +1,31 @@
+/*
+ * dav_guard: everything a writing request demands of its resources before it may write: the
+ * If header, the conditions of RFC 9110 section 13, a final slash only behind a folder, and a
+ * Depth that suits a folder. It is asked inside the transaction that writes (files_guard), so
+ * what it saw is what is changed.
+ */
+#ifndef OXI_DAV_DAV_GUARD_H
+#define OXI_DAV_DAV_GUARD_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/path.h"
+#include "http/request.h"
+#include "service/files.h"
+
+struct dav_guard;
+
+/*
+ * Reads the headers, and looks up what the tags of an If header name. target: of a COPY or MOVE,
+ * or NULL; borrowed. whole_folders: a folder is refused (its Depth is not infinity). The guard
+ * lies in the request's arena. ERR_INVALID: a malformed If header.
+ */
+int dav_guard_new(struct request *request, const struct path *target, bool whole_folders,
+                  struct dav_guard **ret_guard, struct err *err);
+
+/* For the resource of the request, and for the target. */
+struct files_guard dav_guard_source(struct dav_guard *guard);
+struct files_guard dav_guard_target(struct dav_guard *guard);
+
+#endif
