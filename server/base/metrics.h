@@ -1,0 +1,83 @@
+/*
+ * metrics: counters, gauges and histograms in the Prometheus text format, version 0.0.4. Every
+ * metric is a row of the table in metrics.c, so that all of them exist from the first scrape and
+ * are documented in one place. Any thread may count; nothing here waits.
+ */
+#ifndef OXI_BASE_METRICS_H
+#define OXI_BASE_METRICS_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/* Counters: only ever grow. */
+enum metric_counter {
+    METRIC_HTTP_REQUESTS_2XX,
+    METRIC_HTTP_REQUESTS_3XX,
+    METRIC_HTTP_REQUESTS_4XX,
+    METRIC_HTTP_REQUESTS_5XX,
+    METRIC_HTTP_RECEIVED_BYTES,
+    METRIC_HTTP_SENT_BYTES,
+    METRIC_HTTP_ABORTED,          /* connections broken off in the middle of an answer */
+    METRIC_INGEST_BYTES,          /* plain bytes taken in */
+    METRIC_INGEST_CHUNKS,
+    METRIC_INGEST_CHUNKS_KNOWN,   /* of those: found stored already */
+    METRIC_INGEST_BYTES_KNOWN,
+    METRIC_INGEST_FAILED,         /* uploads that ended without a file */
+    METRIC_BLOB_PUT_BYTES,
+    METRIC_BLOB_PUTS,
+    METRIC_BLOB_SYNCS,
+    METRIC_BLOB_READ_BYTES,
+    METRIC_BLOB_READS,
+    METRIC_BLOB_REMOVES,
+    METRIC_BLOB_ERRORS,
+    METRIC_CHUNK_CORRUPT,         /* checks that failed after all tries */
+    METRIC_CHUNK_REREADS,
+    METRIC_MANIFEST_CACHE_HITS,
+    METRIC_MANIFEST_CACHE_MISSES,
+    METRIC_COLLECTED_CHUNKS,
+    METRIC_COLLECTED_BYTES,
+    METRIC_SWEPT_BLOBS,
+    METRIC_AUTH_OK,
+    METRIC_AUTH_FAILED,
+    METRIC_AUTH_HASHES,           /* Argon2id runs */
+    METRIC_DB_QUERIES,
+    METRIC_DB_RETRIES,
+    METRIC_DB_RECONNECTS,
+    METRIC_COUNTER_COUNT,
+};
+
+/* Gauges: set to what is true now. */
+enum metric_gauge {
+    METRIC_HTTP_CONNECTIONS,
+    METRIC_HTTP_REQUESTS_ACTIVE,
+    METRIC_UPLOADS_ACTIVE,
+    METRIC_DOWNLOADS_ACTIVE,
+    METRIC_DB_CONNECTIONS,
+    METRIC_DB_CONNECTIONS_BUSY,
+    METRIC_WORKERS_QUEUED,
+    METRIC_WORKERS_BUSY,
+    METRIC_GAUGE_COUNT,
+};
+
+/* Histograms of seconds. */
+enum metric_histogram {
+    METRIC_HTTP_SECONDS,          /* head received until answer queued */
+    METRIC_COMMIT_SECONDS,        /* the registering transaction */
+    METRIC_SYNC_SECONDS,          /* the sweep at the end of an upload */
+    METRIC_LEASE_SECONDS,         /* one pin-or-classify */
+    METRIC_BLOB_PUT_SECONDS,
+    METRIC_BLOB_READ_SECONDS,
+    METRIC_DB_WAIT_SECONDS,       /* for a connection of the pool */
+    METRIC_HISTOGRAM_COUNT,
+};
+
+void metric_add(enum metric_counter counter, uint64_t amount);
+void metric_gauge_add(enum metric_gauge gauge, int64_t amount);
+void metric_gauge_set(enum metric_gauge gauge, int64_t value);
+void metric_observe_us(enum metric_histogram histogram, int64_t elapsed_us);
+uint64_t metric_value(enum metric_counter counter);
+
+void metrics_render(struct buf *out);
+
+#endif
