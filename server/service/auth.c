@@ -353,7 +353,7 @@ count_failure(struct check *check, struct err *err)
     /* A guess that cannot be counted gets no answer. */
     if (pg_pool_transact(check->auth->pool, fail_work, check, NULL, err) < 0)
         return -1;
-    log_warn("login failed: user=%s address=%s", check->account, check->address);
+    log_warn("login failed: user=\"%s\" address=%s", check->account, check->address);
     return err_set(err, ERR_LOGIN, "wrong name or password");
 }
 
