@@ -2,11 +2,13 @@
  * A pair of name and password goes by its key: a hash under a secret of this process, so that the
  * memory of the process tells nobody a password, and nobody outside can aim at a slot.
  *
- *   key remembered?  yes -> the same answer as then
+ *   key remembered as right?  yes -> let in
  *        | no
  *   same key being checked by another thread?  yes -> wait for it, take its answer
  *        | no
- *   account and failures from the database -> locked: ERR_TOO_MANY
+ *   account and failures from the database
+ *        | remembered as wrong, and the account is as it was then -> the same answer
+ *        | locked -> ERR_TOO_MANY
  *        | one of two places for Argon2
  *   compare -> remember; count the failure, or forgive earlier ones
  *
@@ -47,7 +49,8 @@ struct slot {
     uint8_t key[KEY_BYTES];
     enum verdict verdict;
     int64_t expires_us; /* monotonic */
-    struct principal principal;
+    struct principal principal; /* right */
+    uint64_t account_mark;      /* wrong: see mark_of() */
 };
 
 /* A check under way; the last of those who wait for it frees it. */
@@ -56,8 +59,10 @@ struct flight {
     uint8_t key[KEY_BYTES];
     unsigned ref_count;
     bool done;
+    bool was_wrong;         /* a short time ago, when the account was account_mark */
+    uint64_t account_mark;
     struct principal principal;
-    struct err err; /* ERR_NONE: the pair is right */
+    struct err err;         /* ERR_NONE: the pair is right */
 };
 
 struct auth {
@@ -146,31 +151,32 @@ slots_of(struct auth *auth, const uint8_t key[KEY_BYTES])
     return &auth->slots[at % (SLOT_COUNT / SLOT_WAYS) * SLOT_WAYS];
 }
 
-/* With the mutex held. VERDICT_NONE: not remembered. */
-static enum verdict
-recall(struct auth *auth, const uint8_t key[KEY_BYTES], struct principal *ret_principal)
+/* With the mutex held. NULL: not remembered. */
+static struct slot *
+recall(struct auth *auth, const uint8_t key[KEY_BYTES])
 {
     struct slot *slot = slots_of(auth, key);
     int64_t now_us = clock_mono_us();
 
-    for (int i = 0; i < SLOT_WAYS; i++, slot++) {
-        if (slot->verdict == VERDICT_NONE || slot->expires_us <= now_us ||
-            sodium_memcmp(slot->key, key, KEY_BYTES) != 0)
-            continue;
-        *ret_principal = slot->principal;
-        return slot->verdict;
-    }
-    return VERDICT_NONE;
+    for (int i = 0; i < SLOT_WAYS; i++, slot++)
+        if (slot->verdict != VERDICT_NONE && slot->expires_us > now_us &&
+            sodium_memcmp(slot->key, key, KEY_BYTES) == 0)
+            return slot;
+    return NULL;
 }
 
-/* A free or expired place, else the oldest wrong pair, else the oldest: guessers do not push out
- * those who know their password. */
+/* The place this key has, whatever is left of its time, so that no key has two; else a free or
+ * expired one, else the oldest wrong pair, else the oldest: guessers do not push out those who
+ * know their password. */
 static struct slot *
 choose_slot(struct auth *auth, const uint8_t key[KEY_BYTES])
 {
     struct slot *slot = slots_of(auth, key), *best = slot;
+    struct slot *mine = recall(auth, key);
     int64_t now_us = clock_mono_us();
 
+    if (mine)
+        return mine;
     for (int i = 0; i < SLOT_WAYS; i++, slot++) {
         if (slot->verdict == VERDICT_NONE || slot->expires_us <= now_us)
             return slot;
@@ -194,7 +200,8 @@ remember(struct auth *auth, const struct flight *flight)
     slot = choose_slot(auth, flight->key);
     *slot = (struct slot){.verdict = right ? VERDICT_RIGHT : VERDICT_WRONG,
                           .expires_us = clock_mono_us() + ttl_us,
-                          .principal = flight->principal};
+                          .principal = flight->principal,
+                          .account_mark = flight->account_mark};
     memcpy(slot->key, flight->key, KEY_BYTES);
 }
 
@@ -203,14 +210,15 @@ auth_recall(struct auth *auth, struct slice name, struct slice password,
             struct principal *ret_principal)
 {
     uint8_t key[KEY_BYTES];
-    struct principal principal;
+    const struct slot *slot;
 
     make_key(auth, name, password, key);
     LOCK_SCOPE(&auth->mutex);
-    if (recall(auth, key, &principal) != VERDICT_RIGHT)
+    slot = recall(auth, key);
+    if (!slot || slot->verdict != VERDICT_RIGHT)
         return 0;
     metric_add(METRIC_AUTH_OK, 1);
-    *ret_principal = principal;
+    *ret_principal = slot->principal;
     return 1;
 }
 
@@ -357,6 +365,23 @@ count_failure(struct check *check, struct err *err)
     return err_set(err, ERR_LOGIN, "wrong name or password");
 }
 
+/* Changes when the account does: a pair that was wrong may be right from then on. */
+static uint64_t
+mark_of(const struct auth *auth, const struct user *user)
+{
+    uint8_t bytes[sizeof(user->password_hash) + sizeof(user->id) + 1] = {0};
+    uint64_t mark;
+
+    _Static_assert(sizeof(mark) == crypto_shorthash_BYTES, "a mark is a short hash");
+    _Static_assert(sizeof(auth->secret) >= crypto_shorthash_KEYBYTES, "the secret is long enough");
+    memcpy(bytes, user->password_hash, strlen(user->password_hash));
+    memcpy(bytes + sizeof(user->password_hash), &user->id, sizeof(user->id));
+    bytes[sizeof(bytes) - 1] = user->disabled;
+    crypto_shorthash((uint8_t *)&mark, bytes, sizeof(bytes), auth->secret);
+    sodium_memzero(bytes, sizeof(bytes));
+    return mark;
+}
+
 /* Whatever the database says is an error of its own, never "wrong password". */
 static int
 unavailable(struct err *err)
@@ -367,15 +392,19 @@ unavailable(struct err *err)
 }
 
 static int
-check_pair(struct check *check, struct slice password, struct principal *ret_principal,
-           struct err *err)
+check_pair(struct check *check, struct slice password, struct flight *flight, struct err *err)
 {
     struct auth *auth = check->auth;
     struct err ignored = {0};
+    uint64_t mark;
     bool right = false;
 
     if (pg_pool_run(auth->pool, look_work, check, err) < 0)
         return unavailable(err);
+    mark = mark_of(auth, &check->user);
+    if (flight->was_wrong && flight->account_mark == mark)
+        return err_set(err, ERR_LOGIN, "wrong name or password");
+    flight->account_mark = mark;
     if (check_limits(check, err) < 0)
         return -1;
     if (compare(auth, check->user.id ? check->user.password_hash : auth->nobody_hash, password,
@@ -386,9 +415,9 @@ check_pair(struct check *check, struct slice password, struct principal *ret_pri
 
     if (check->failures > 0) /* a login is not refused because old failures stay counted */
         (void)pg_pool_run(auth->pool, forgive_work, check, &ignored);
-    ret_principal->user_id = check->user.id;
-    ret_principal->space_id = check->user.space_id;
-    memcpy(ret_principal->name, check->user.name, sizeof(ret_principal->name));
+    flight->principal.user_id = check->user.id;
+    flight->principal.space_id = check->user.space_id;
+    memcpy(flight->principal.name, check->user.name, sizeof(flight->principal.name));
     return 0;
 }
 
@@ -416,10 +445,12 @@ find_flight(struct auth *auth, const uint8_t key[KEY_BYTES])
 }
 
 static struct flight *
-start_flight(struct auth *auth, const uint8_t key[KEY_BYTES])
+start_flight(struct auth *auth, const uint8_t key[KEY_BYTES], const struct slot *wrong)
 {
     struct flight *flight = mem_zalloc(sizeof(*flight));
 
+    flight->was_wrong = wrong != NULL;
+    flight->account_mark = wrong ? wrong->account_mark : 0;
     memcpy(flight->key, key, KEY_BYTES);
     flight->ref_count = 1;
     flight->next = auth->flights;
@@ -465,21 +496,19 @@ static int
 recall_or_join(struct auth *auth, const uint8_t key[KEY_BYTES], struct principal *ret_principal,
                struct flight **ret_flight, struct err *err)
 {
+    const struct slot *slot;
     struct flight *flight;
 
     LOCK_SCOPE(&auth->mutex);
-    switch (recall(auth, key, ret_principal)) {
-    case VERDICT_RIGHT:
+    slot = recall(auth, key);
+    if (slot && slot->verdict == VERDICT_RIGHT) {
+        *ret_principal = slot->principal;
         return 0;
-    case VERDICT_WRONG:
-        return err_set(err, ERR_LOGIN, "wrong name or password");
-    case VERDICT_NONE:
-        break;
     }
     flight = find_flight(auth, key);
     if (flight)
         return join_flight(auth, flight, ret_principal, err);
-    *ret_flight = start_flight(auth, key);
+    *ret_flight = start_flight(auth, key, slot);
     return 1;
 }
 
@@ -487,7 +516,7 @@ static int
 fly(struct auth *auth, struct flight *flight, struct check *check, struct slice password,
     struct principal *ret_principal, struct err *err)
 {
-    int rc = check_pair(check, password, &flight->principal, &flight->err);
+    int rc = check_pair(check, password, flight, &flight->err);
 
     LOCK_SCOPE(&auth->mutex);
     end_flight(auth, flight);

@@ -1,9 +1,10 @@
 /*
  * auth: credentials in, principal out. Passwords are Argon2id (libsodium crypto_pwhash). A
  * verified pair is remembered for a short time under a keyed hash (never the password), so that a
- * client that sends Basic on every request costs one Argon2; a wrong pair is remembered too, so
- * that a device with an old password neither costs more nor locks the account. Callers with the
- * same pair at the same moment wait for one computation. Unknown names cost as much as known ones.
+ * client that sends Basic on every request costs one Argon2. A wrong pair is remembered too, until
+ * the account changes, so that a device with an old password neither costs more nor locks the
+ * account. Callers with the same pair at the same moment wait for one computation. Unknown names
+ * cost as much as known ones.
  */
 #ifndef OXI_SERVICE_AUTH_H
 #define OXI_SERVICE_AUTH_H

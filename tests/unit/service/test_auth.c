@@ -161,15 +161,18 @@ test_a_disabled_user_stays_outside(void **state)
 
     assert_int_equal(users_set_disabled(fix->pool, fix->me.name, true, &fix->err), 0);
     assert_int_equal(login(fix, auth, PASSWORD), ERR_LOGIN);
+    assert_int_equal(users_set_disabled(fix->pool, fix->me.name, false, &fix->err), 0);
+    assert_int_equal(login(fix, auth, PASSWORD), ERR_NONE);
     auth_free(auth);
 }
 
 static void
-test_a_new_password_replaces_the_old_one(void **state)
+test_a_new_password_replaces_the_old_one_also_when_it_was_tried_before(void **state)
 {
     struct fixture *fix = *state;
     struct auth *auth = new_auth(fix);
 
+    assert_int_equal(login(fix, auth, "new words"), ERR_LOGIN);
     assert_int_equal(
         users_set_password(fix->pool, &fix->config, fix->me.name, SLICE("new words"), &fix->err),
         0);
@@ -289,7 +292,7 @@ main(void)
         SERVICE_TEST(test_unknown_and_impossible_names_cost_a_hash_and_look_alike),
         SERVICE_TEST(test_the_bounds_of_name_and_password_do_not_blur),
         SERVICE_TEST(test_a_disabled_user_stays_outside),
-        SERVICE_TEST(test_a_new_password_replaces_the_old_one),
+        SERVICE_TEST(test_a_new_password_replaces_the_old_one_also_when_it_was_tried_before),
         SERVICE_TEST(test_a_database_that_is_away_is_no_wrong_password),
         SERVICE_TEST(test_a_crowd_with_one_pair_waits_for_one_hash),
         SERVICE_TEST(test_names_and_passwords_have_rules),
