@@ -11,39 +11,67 @@
 #include "base/mem.h"
 
 static const struct cli_command COMMANDS[] = {
-    {"serve", "[--create-admin]", "runs the server (the default)", cmd_serve},
-    {"check-config", "[--example]", "prints the settings in force, or an example file",
+    {"serve", "serve [--create-admin]",
+     "Runs the server; so does a call without a command. With --create-admin makes the user\n"
+     "admin when there is none, and prints a password.",
+     cmd_serve},
+    {"check-config", "check-config [--example]",
+     "Prints the settings in force, or says what is wrong; or prints an example file.",
      cmd_config},
-    {"migrate", "", "brings the database up to date", cmd_migrate},
-    {"user", "add NAME [--quota SIZE] | passwd NAME | quota NAME SIZE|none | list |\n"
-             "                    disable NAME | enable NAME | remove NAME",
-     "accounts; a password is read from standard input", cmd_user},
-    {"trash", "list USER | restore USER ID | empty USER", "what a user has deleted", cmd_trash},
-    {"gc", "[--grace SECS]", "gives back space that nothing keeps; 0: while nothing is uploaded",
-     cmd_gc},
-    {"verify", "[--deep] [--repair]", "recomputes references, looks for every chunk", cmd_verify},
-    {"stats", "[--json]", "counts", cmd_stats},
-    {"version", "", "prints the version", cmd_version},
+    {"migrate", "migrate", "Brings the database up to date.", cmd_migrate},
+    {"user",
+     "user add NAME [--quota SIZE]\n"
+     "user passwd|disable|enable|remove NAME\n"
+     "user quota NAME SIZE|none\n"
+     "user list",
+     "Accounts. A password is asked for, or is the first line of standard input.", cmd_user},
+    {"trash",
+     "trash list|empty USER\n"
+     "trash restore USER ID",
+     "What a user has deleted.", cmd_trash},
+    {"gc", "gc [--grace SECS]",
+     "Gives back the space that nothing keeps. With 0 nothing may be uploaded meanwhile.", cmd_gc},
+    {"verify", "verify [--deep] [--repair]",
+     "Recomputes references and looks for every chunk; reads them all; sets references right.",
+     cmd_verify},
+    {"stats", "stats [--json]", "Counts.", cmd_stats},
+    {"version", "version", "Prints the version.", cmd_version},
 };
 enum { COMMAND_COUNT = sizeof(COMMANDS) / sizeof(COMMANDS[0]) };
 
+/* Each line of a text with something in front. */
 static void
-print_usage(FILE *out)
+print_lines(FILE *out, const char *before, const char *text)
+{
+    while (*text) {
+        int len = (int)strcspn(text, "\n");
+
+        fprintf(out, "%s%.*s\n", before, len, text);
+        text += len + (text[len] == '\n');
+    }
+}
+
+static void
+print_help(FILE *out)
 {
     fprintf(out, "usage: oxicloudd [-c FILE] [COMMAND]\n\n");
-    for (int i = 0; i < COMMAND_COUNT; i++)
-        fprintf(out, "  %-12s %s\n%*s%s\n", COMMANDS[i].name, COMMANDS[i].words, 19, "",
-                COMMANDS[i].help);
-    fprintf(out, "\n  -c FILE      settings; else ./oxicloudd.conf, else "
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        print_lines(out, "  ", COMMANDS[i].usage);
+        print_lines(out, "        ", COMMANDS[i].help);
+    }
+    fprintf(out, "\n  -c FILE     settings; else ./oxicloudd.conf, else "
                  "/etc/oxicloudd/oxicloudd.conf\n"
-                 "  -h, --help   this\n");
+                 "  -h, --help  this\n");
 }
 
 int
-cli_usage(const char *wrong)
+cli_usage(const struct cli *cli, const char *wrong)
 {
     fprintf(stderr, "oxicloudd: %s\n", wrong);
-    print_usage(stderr);
+    if (cli->command)
+        print_lines(stderr, "usage: oxicloudd [-c FILE] ", cli->command->usage);
+    else
+        print_help(stderr);
     return EXIT_USAGE;
 }
 
@@ -121,7 +149,7 @@ cli_done(struct cli *cli)
         cli->wrong = cli->words[0][0] == '-' ? "an option that is not known"
                                              : "more words than this command takes";
     if (cli->wrong)
-        (void)cli_usage(cli->wrong); /* the caller returns EXIT_USAGE */
+        (void)cli_usage(cli, cli->wrong); /* the caller returns EXIT_USAGE */
     return !cli->wrong;
 }
 
@@ -185,10 +213,13 @@ run_command(struct cli *cli)
 {
     const char *name = cli_word(cli);
 
-    for (int i = 0; i < COMMAND_COUNT; i++)
-        if (strcmp(COMMANDS[i].name, name ? name : "serve") == 0)
-            return COMMANDS[i].run(cli);
-    return cli_usage("no such command");
+    for (int i = 0; i < COMMAND_COUNT; i++) {
+        if (strcmp(COMMANDS[i].name, name ? name : "serve") != 0)
+            continue;
+        cli->command = &COMMANDS[i];
+        return COMMANDS[i].run(cli);
+    }
+    return cli_usage(cli, "no such command");
 }
 
 int
@@ -203,11 +234,11 @@ cli_main(int argc, char **argv)
     cli.count = argc > 0 ? (size_t)argc - 1 : 0;
 
     if (cli_flag(&cli, "-h") || cli_flag(&cli, "--help")) {
-        print_usage(stdout);
+        print_help(stdout);
         return EXIT_WELL;
     }
     cli.config_path = cli_option(&cli, "-c");
     if (cli.wrong)
-        return cli_usage(cli.wrong);
+        return cli_usage(&cli, cli.wrong);
     return run_command(&cli);
 }

@@ -16,18 +16,21 @@
 
 enum { EXIT_WELL = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
+struct cli;
+
+struct cli_command {
+    const char *name;
+    const char *usage; /* a line each way to call it */
+    const char *help;
+    int (*run)(struct cli *cli);
+};
+
 struct cli {
+    const struct cli_command *command; /* NULL until it is known */
     const char *config_path; /* NULL: look in the usual places */
     char **words;            /* of the command, after its name; options of the command too */
     size_t count;
     const char *wrong;       /* what is wrong with the call, or NULL */
-};
-
-struct cli_command {
-    const char *name;
-    const char *words; /* for the usage */
-    const char *help;
-    int (*run)(struct cli *cli);
 };
 
 int cli_main(int argc, char **argv);
@@ -44,7 +47,7 @@ const char *cli_word(struct cli *cli);
 bool cli_done(struct cli *cli);
 
 /* Says what is wrong with the call, and how it is called; EXIT_USAGE. */
-int cli_usage(const char *wrong);
+int cli_usage(const struct cli *cli, const char *wrong);
 /* Says why; EXIT_FAILED. */
 int cli_fail(const struct err *err);
 

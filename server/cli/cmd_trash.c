@@ -123,9 +123,9 @@ cmd_trash(struct cli *cli)
         if (strcmp(VERBS[i].name, word) == 0)
             work = VERBS[i].work;
     if (!work)
-        return cli_usage("trash list, restore or empty?");
+        return cli_usage(cli, "trash list, restore or empty?");
     if (!call.user)
-        return cli_usage("a user's name is missing");
+        return cli_usage(cli, "a user's name is missing");
     if (work == restore_work)
         parse_node_id(cli, &call);
     if (!cli_done(cli))

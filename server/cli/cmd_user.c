@@ -226,11 +226,11 @@ cmd_user(struct cli *cli)
     const char *word = cli_word(cli);
 
     if (!word)
-        return cli_usage("user what?");
+        return cli_usage(cli, "user what?");
     if (strcmp(word, "list") == 0)
         return run_list(cli);
     for (size_t i = 0; i < sizeof(VERBS) / sizeof(VERBS[0]); i++)
         if (strcmp(VERBS[i].name, word) == 0)
             return run_verb(cli, &VERBS[i]);
-    return cli_usage("no such command of user");
+    return cli_usage(cli, "no such command of user");
 }
