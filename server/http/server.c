@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "http/conn.h"
+#include "http/hangup.h"
 
 enum {
     /* What an idle connection costs. 32 KiB still receives 1.5 GB/s, since the connection is not
@@ -25,6 +26,7 @@ enum {
 struct server {
     struct conn_env env;
     struct MHD_Daemon *daemon;
+    struct hangup *hangup;
     uint16_t port;
 };
 
@@ -53,11 +55,17 @@ static void
 on_connection(void *cls, struct MHD_Connection *mhd, void **socket_cls,
               enum MHD_ConnectionNotificationCode code)
 {
-    (void)cls;
-    (void)mhd;
+    struct server *server = cls;
+    int fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+
     (void)socket_cls;
-    metric_gauge_add(METRIC_HTTP_CONNECTIONS,
-                     code == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1);
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        hangup_add(server->hangup, fd);
+        metric_gauge_add(METRIC_HTTP_CONNECTIONS, 1);
+    } else {
+        hangup_remove(server->hangup, fd);
+        metric_gauge_add(METRIC_HTTP_CONNECTIONS, -1);
+    }
 }
 
 static int
@@ -98,7 +106,7 @@ start_daemon(struct server *server, const struct config *config, const struct ad
         MHD_OPTION_URI_LOG_CALLBACK, conn_on_target, &server->env,
         MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL,
         MHD_OPTION_NOTIFY_COMPLETED, conn_on_completed, &server->env,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->max_connections,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)config->idle_timeout_secs,
@@ -111,6 +119,7 @@ start_daemon(struct server *server, const struct config *config, const struct ad
 static void
 server_free(struct server *server)
 {
+    hangup_stop(server->hangup);
     proxy_free(server->env.proxies);
     free(server);
 }
@@ -127,7 +136,7 @@ server_start(const struct server_parts *parts, struct server **ret_server, struc
                                     .auth = parts->auth,
                                     .workers = parts->workers};
     if (proxy_parse(config->trust_proxy_cidr, &server->env.proxies, err) < 0 ||
-        resolve(config, &info, err) < 0) {
+        hangup_start(&server->hangup, err) < 0 || resolve(config, &info, err) < 0) {
         server_free(server);
         return -1;
     }
