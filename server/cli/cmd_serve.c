@@ -126,23 +126,32 @@ print_first_user(const char *address, const char *password)
            address, password, password, address);
 }
 
-static int
-greet(struct app *app, bool create_admin, struct err *err)
+static void
+greet(struct app *app, bool wanted, const char *password)
 {
-    char password[USERS_FIRST_PASSWORD_SIZE];
     char address[512];
-    bool made = false;
 
-    if (create_admin &&
-        users_first(app_pool(app), app_config(app), &made, password, err) < 0)
-        return err_wrap(err, "make the first user");
     format_address(app, address, sizeof(address));
     log_info("listening: port=%u address=%s", (unsigned)app_port(app), address);
-    if (made)
+    if (password[0])
         print_first_user(address, password);
-    else if (create_admin)
+    else if (wanted)
         printf("\n  WebDAV    %s\n\n", address);
     fflush(stdout);
+}
+
+/* The first user is there before anybody can connect. */
+static int
+open_doors(struct app *app, bool create_admin, struct err *err)
+{
+    char password[USERS_FIRST_PASSWORD_SIZE] = "";
+    bool made;
+
+    if (create_admin && users_first(app_pool(app), app_config(app), &made, password, err) < 0)
+        return err_wrap(err, "make the first user");
+    if (app_server(app, err) < 0)
+        return -1;
+    greet(app, create_admin, password);
     sodium_memzero(password, sizeof(password));
     return 0;
 }
@@ -188,7 +197,7 @@ serve(struct app *app, bool create_admin, const sigset_t *signals, struct err *e
         return -1;
     if (stopped)
         return 0;
-    if (app_store(app, err) < 0 || app_server(app, err) < 0 || greet(app, create_admin, err) < 0)
+    if (app_store(app, err) < 0 || open_doors(app, create_admin, err) < 0)
         return -1;
     (void)sd_notify(0, "READY=1"); /* without systemd there is nobody to tell */
     run_until_stopped(app, signals);
