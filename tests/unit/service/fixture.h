@@ -32,7 +32,8 @@
 
 struct fixture {
     struct config config;
-    struct pg_pool *pool;
+    struct test_db *db;
+    struct pg_pool *pool; /* of db */
     struct workers *workers;
     struct blob_backend *backend;
     struct chunk_index *index;
@@ -54,10 +55,12 @@ fixture_setup(void **state)
 
     assert_int_equal(rand_start(&err), 0);
     chunker_start();
+    assert_int_equal(test_db_start(state), 0);
     assert_int_equal(config_load("/dev/null", &fix->config, &err), 0);
     fix->config.hash_memory_cost_kib = 8192;
     fix->config.hash_time_cost = 1;
-    fix->pool = pg_pool_new(test_db_conninfo(), 8, 10000);
+    fix->db = test_db_new(true);
+    fix->pool = fix->db->pool;
     assert_int_equal(workers_new("test", 4, 64, &fix->workers, &err), 0);
     fix->backend = mem_backend_new(2);
     fix->index = chunk_repo_index(fix->pool);
@@ -85,10 +88,10 @@ fixture_teardown(void **state)
     manifest_cache_free(fix->manifests);
     free(fix->index);
     blob_free(fix->backend);
-    pg_pool_free(fix->pool);
+    test_db_free(fix->db);
     config_release(&fix->config);
     free(fix);
-    return 0;
+    return test_db_stop(state);
 }
 
 /* Before each test: an empty tree. */
