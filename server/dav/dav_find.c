@@ -52,19 +52,28 @@ struct find_pager {
 
 /* ---- what is asked ---- */
 
+static bool
+is_asked(const struct ask *ask, const struct dav_xml *element)
+{
+    for (size_t i = 0; i < ask->count; i++) {
+        if (strcmp(ask->names[i].name, element->name) == 0 &&
+            strcmp(ask->names[i].ns, element->ns) == 0)
+            return true;
+    }
+    return false;
+}
+
 static int
 add_names(struct ask *ask, const struct dav_xml *list, struct arena *arena, struct err *err)
 {
-    size_t count = 0;
-
-    for (const struct dav_xml *e = dav_xml_first(list); e; e = dav_xml_after(e))
-        count++;
-    if (count > NAMES_MAX)
-        return err_set(err, ERR_TOO_LARGE, "more than %d properties asked for", NAMES_MAX);
-    ask->names = arena_zalloc(arena, (count + 1) * sizeof(*ask->names));
+    ask->names = arena_alloc(arena, NAMES_MAX * sizeof(*ask->names));
     for (const struct dav_xml *e = dav_xml_first(list); e; e = dav_xml_after(e)) {
         const struct dav_live *live = dav_live_find(e->ns, e->name);
 
+        if (is_asked(ask, e))
+            continue;
+        if (ask->count == NAMES_MAX)
+            return err_set(err, ERR_TOO_LARGE, "more than %d properties asked for", NAMES_MAX);
         ask->names[ask->count++] = (struct ask_name){e->ns, e->name, live};
         ask->wants_dead = ask->wants_dead || !live;
         ask->wants_usage = ask->wants_usage || (live && live->wants_usage);
@@ -191,6 +200,13 @@ write_all(struct buf *out, const struct dav_subject *subject, const struct prop 
     }
 }
 
+/* What allprop tells anyway is not told again for its include. */
+static bool
+is_told(const struct ask *ask, const struct ask_name *asked)
+{
+    return ask->kind == ASK_ALLPROP && (!asked->live || !asked->live->on_request);
+}
+
 static void
 write_missing(struct buf *out, const struct ask *ask, const bool *found)
 {
@@ -222,7 +238,7 @@ write_propstats(struct buf *out, const struct find_pager *pager)
         if (ask->kind != ASK_PROP)
             write_all(out, &pager->subject, props, prop_count, ask->kind == ASK_PROPNAME);
         for (size_t i = 0; i < ask->count; i++) {
-            if (found[i])
+            if (found[i] && !is_told(ask, &ask->names[i]))
                 write_asked(out, &ask->names[i], &pager->subject, props, prop_count);
         }
         buf_adds(out, "</D:prop>");

@@ -136,13 +136,26 @@ answer_status(const struct patch *patch, size_t i)
     return patch->statuses[i] != 0 ? patch->statuses[i] : 424;
 }
 
+/* A property that several instructions name is told once. */
+static bool
+is_told(const struct patch *patch, size_t at, int status)
+{
+    for (size_t i = 0; i < at; i++) {
+        if (answer_status(patch, i) == status &&
+            strcmp(patch->asked[i].name, patch->asked[at].name) == 0 &&
+            strcmp(patch->asked[i].ns, patch->asked[at].ns) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void
 write_propstat(struct buf *out, const struct patch *patch, int status)
 {
     bool any = false;
 
     for (size_t i = 0; i < patch->asked_count; i++) {
-        if (answer_status(patch, i) != status)
+        if (answer_status(patch, i) != status || is_told(patch, i, status))
             continue;
         if (!any)
             buf_adds(out, "<D:propstat><D:prop>");
