@@ -1,0 +1,641 @@
+/*
+ * Statements on one connection. What has to go to the server for one pg_run() travels together,
+ * in libpq's pipeline mode: BEGIN, when a transaction was asked for and nothing was sent yet; the
+ * preparation of the statement, the first time; the statement. So a transaction costs one round
+ * trip less and a new connection does not pay twice for each statement.
+ */
+#include "meta/pg.h"
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/metrics.h"
+
+/* Object ids of built-in types; they never change (src/include/catalog/pg_type.dat). */
+enum {
+    OID_BOOL = 16,
+    OID_BYTEA = 17,
+    OID_INT8 = 20,
+    OID_TEXT = 25,
+    OID_BYTEA_ARRAY = 1001,
+    OID_TEXT_ARRAY = 1009,
+    OID_INT8_ARRAY = 1016,
+    OID_TIMESTAMPTZ = 1184,
+};
+
+/* PostgreSQL counts microseconds from 2000-01-01. */
+static const int64_t epoch_shift_us = INT64_C(946684800) * 1000000;
+
+enum { ARRAYS_MAX_BYTES = 1 << 30 }; /* what the server takes in one value */
+
+struct pg_conn {
+    PGconn *pq;
+    bool broken;
+    bool begin_due;   /* BEGIN goes along with the next statement */
+    bool may_repeat;
+    const char **prepared; /* texts; the name on the server is "s<index>" */
+    size_t prepared_count;
+    size_t prepared_cap;
+};
+
+struct pg_rows {
+    PGresult *res;
+};
+
+/* --- errors --- */
+
+struct state_row {
+    const char *prefix; /* of the SQLSTATE; the first match counts */
+    enum err_code code;
+    bool broken;        /* this connection is of no more use */
+    bool may_repeat;    /* the transaction is */
+};
+
+static const struct state_row state_table[] = {
+    {"08", ERR_UNAVAILABLE, true, false},    /* connection exception */
+    {"57P", ERR_UNAVAILABLE, true, false},   /* shutdown, crash, starting up */
+    {"57014", ERR_UNAVAILABLE, false, false}, /* cancelled by an operator */
+    {"25006", ERR_UNAVAILABLE, true, false}, /* read-only: a standby after a failover */
+    {"40", ERR_BUSY, false, true},           /* deadlock, serialisation */
+    {"55P03", ERR_BUSY, false, true},        /* lock not available */
+    {"23505", ERR_EXISTS, false, false},
+    {"23503", ERR_CONFLICT, false, false},
+    {"53100", ERR_QUOTA, false, false},      /* disk full */
+    {"53", ERR_UNAVAILABLE, false, false},   /* other resources */
+    {"54", ERR_TOO_LARGE, false, false},     /* program limits, as the size of an index row */
+    {"22021", ERR_INVALID, false, false},    /* not UTF-8 */
+    {"58030", ERR_IO, false, false},
+    {"XX001", ERR_CORRUPT, false, false},
+    {"XX002", ERR_CORRUPT, false, false},
+};
+
+static const struct state_row *
+find_state(const char *state)
+{
+    static const struct state_row other = {"", ERR_INTERNAL, false, false};
+
+    for (size_t i = 0; i < sizeof(state_table) / sizeof(state_table[0]); i++)
+        if (strncmp(state, state_table[i].prefix, strlen(state_table[i].prefix)) == 0)
+            return &state_table[i];
+    return &other;
+}
+
+/* libpq ends its messages with a line break and may give several lines. */
+static int
+set_gone(const char *message, struct err *err)
+{
+    char line[200];
+    size_t len = 0;
+
+    for (; *message != '\0' && len < sizeof(line) - 1; message++)
+        line[len++] = *message == '\n' || *message == '\t' ? ' ' : *message;
+    while (len > 0 && line[len - 1] == ' ')
+        len--;
+    line[len] = '\0';
+    return err_set(err, ERR_UNAVAILABLE, "database: %s", len > 0 ? line : "no connection");
+}
+
+static bool
+is_fatal(const PGresult *res)
+{
+    const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED);
+
+    return severity != NULL && (strcmp(severity, "FATAL") == 0 || strcmp(severity, "PANIC") == 0);
+}
+
+/* Says what went wrong with the last thing done; res may be NULL. */
+static int
+set_failed(struct pg_conn *conn, const PGresult *res, struct err *err)
+{
+    const char *state = res == NULL ? NULL : PQresultErrorField(res, PG_DIAG_SQLSTATE);
+    const char *words = res == NULL ? NULL : PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+    const struct state_row *row;
+
+    if (PQstatus(conn->pq) == CONNECTION_BAD)
+        conn->broken = true;
+    if (state == NULL) { /* libpq itself: nothing came back */
+        conn->broken = true;
+        return set_gone(PQerrorMessage(conn->pq), err);
+    }
+    row = find_state(state);
+    conn->broken = conn->broken || row->broken || is_fatal(res);
+    conn->may_repeat = row->may_repeat;
+    return err_set(err, conn->broken ? ERR_UNAVAILABLE : row->code, "database: %s (%s)",
+                   words == NULL ? "failed" : words, state);
+}
+
+static bool
+is_good(const PGresult *res)
+{
+    switch (PQresultStatus(res)) {
+    case PGRES_COMMAND_OK:
+    case PGRES_TUPLES_OK:
+    case PGRES_EMPTY_QUERY:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* --- connecting --- */
+
+static void
+ignore_notice(void *arg, const PGresult *res)
+{
+    const char *words = PQresultErrorField(res, PG_DIAG_MESSAGE_PRIMARY);
+
+    (void)arg;
+    log_debug("database notice: text=\"%s\"", words == NULL ? "" : words);
+}
+
+/*
+ * The statements here are all keyed, and tables grow faster than they are analysed: a plan that
+ * was made, and kept, when a table had one page must not read a million rows later. A database
+ * that was told not to flush at commit would break our promise to clients.
+ */
+static const char SQL_SESSION[] =
+    "set timezone = 'UTC'; set enable_seqscan = off; set jit = off;"
+    "set default_transaction_isolation = 'read committed';"
+    "select set_config('synchronous_commit', 'on', false)"
+    " where current_setting('synchronous_commit') = 'off'";
+
+int
+pg_connect(const char *conninfo, struct pg_conn **ret_conn, struct err *err)
+{
+    /* What stands before dbname is a default, what stands after it is not up to conninfo. */
+    static const char *const keywords[] = {"connect_timeout", "keepalives_idle",
+                                           "keepalives_interval", "keepalives_count",
+                                           "tcp_user_timeout", "dbname", "application_name",
+                                           "client_encoding", NULL};
+    const char *const values[] = {"3", "30", "10", "3", "30000", conninfo, "oxicloudd", "UTF8",
+                                  NULL};
+    struct pg_conn *conn = mem_zalloc(sizeof(*conn));
+
+    conn->pq = PQconnectdbParams(keywords, values, 1);
+    if (conn->pq == NULL || PQstatus(conn->pq) != CONNECTION_OK) {
+        (void)set_gone(conn->pq == NULL ? "" : PQerrorMessage(conn->pq), err);
+        pg_close(conn);
+        return -1;
+    }
+    PQsetNoticeReceiver(conn->pq, ignore_notice, NULL);
+    if (pg_script(conn, SQL_SESSION, err) < 0) {
+        pg_close(conn);
+        return -1;
+    }
+    *ret_conn = conn;
+    return 0;
+}
+
+void
+pg_close(struct pg_conn *conn)
+{
+    if (conn == NULL)
+        return;
+    PQfinish(conn->pq);
+    free(conn->prepared);
+    free(conn);
+}
+
+bool
+pg_is_broken(const struct pg_conn *conn)
+{
+    return conn->broken;
+}
+
+bool
+pg_may_repeat(const struct pg_conn *conn)
+{
+    return conn->may_repeat;
+}
+
+/* --- parameters --- */
+
+void
+pg_params_init(struct pg_params *params)
+{
+    params->count = 0;
+    buf_init(&params->arrays, ARRAYS_MAX_BYTES);
+}
+
+void
+pg_params_release(struct pg_params *params)
+{
+    buf_release(&params->arrays);
+}
+
+static void
+add_value(struct pg_params *params, unsigned type, const void *data, size_t len)
+{
+    int i = params->count++;
+
+    if (i >= PG_PARAMS_MAX)
+        abort();
+    params->types[i] = type;
+    params->values[i] = data;
+    params->lens[i] = (int)len;
+    params->array_at[i] = 0;
+}
+
+static void
+add_number(struct pg_params *params, unsigned type, int64_t value)
+{
+    uint64_t *slot = &params->numbers[params->count];
+
+    *slot = htobe64((uint64_t)value);
+    add_value(params, type, slot, sizeof(*slot));
+}
+
+void
+pg_add_null(struct pg_params *params)
+{
+    add_value(params, 0, NULL, 0);
+}
+
+void
+pg_add_int(struct pg_params *params, int64_t value)
+{
+    add_number(params, OID_INT8, value);
+}
+
+void
+pg_add_bool(struct pg_params *params, bool value)
+{
+    add_value(params, OID_BOOL, value ? "\1" : "\0", 1);
+}
+
+void
+pg_add_text(struct pg_params *params, const char *value)
+{
+    add_value(params, OID_TEXT, value, value == NULL ? 0 : strlen(value));
+}
+
+void
+pg_add_bytes(struct pg_params *params, const void *data, size_t len)
+{
+    /* An empty value is not the null one, whatever its pointer is. */
+    add_value(params, OID_BYTEA, len == 0 ? "" : data, len);
+}
+
+void
+pg_add_digest(struct pg_params *params, const struct digest *digest)
+{
+    add_value(params, OID_BYTEA, digest->bytes, DIGEST_BYTES);
+}
+
+void
+pg_add_time(struct pg_params *params, int64_t at_us)
+{
+    /* Moments before 4713 BC are none to PostgreSQL; the lowest number means -infinity. */
+    int64_t shifted = at_us < INT64_MIN + epoch_shift_us ? INT64_MIN : at_us - epoch_shift_us;
+
+    add_number(params, OID_TIMESTAMPTZ, shifted);
+}
+
+/*
+ * Arrays in binary: dimensions, has-nulls, element type, then length and lower bound of the one
+ * dimension, then each element with its length in front.
+ */
+static void
+add_u32(struct buf *buf, uint32_t value)
+{
+    value = htonl(value);
+    buf_add(buf, &value, sizeof(value));
+}
+
+static void
+begin_array(struct pg_params *params, unsigned type, unsigned element_type, size_t count)
+{
+    size_t at = params->arrays.len;
+
+    add_value(params, type, NULL, 0);
+    params->array_at[params->count - 1] = at + 1;
+    add_u32(&params->arrays, count == 0 ? 0 : 1);
+    add_u32(&params->arrays, 0);
+    add_u32(&params->arrays, element_type);
+    if (count == 0)
+        return;
+    add_u32(&params->arrays, (uint32_t)count);
+    add_u32(&params->arrays, 1);
+}
+
+static void
+end_array(struct pg_params *params)
+{
+    int i = params->count - 1;
+
+    params->lens[i] = (int)(params->arrays.len - (params->array_at[i] - 1));
+}
+
+void
+pg_add_int_array(struct pg_params *params, const int64_t *values, size_t count)
+{
+    begin_array(params, OID_INT8_ARRAY, OID_INT8, count);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t value = htobe64((uint64_t)values[i]);
+
+        add_u32(&params->arrays, sizeof(value));
+        buf_add(&params->arrays, &value, sizeof(value));
+    }
+    end_array(params);
+}
+
+void
+pg_add_digest_array(struct pg_params *params, const struct digest *values, size_t count)
+{
+    begin_array(params, OID_BYTEA_ARRAY, OID_BYTEA, count);
+    for (size_t i = 0; i < count; i++) {
+        add_u32(&params->arrays, DIGEST_BYTES);
+        buf_add(&params->arrays, values[i].bytes, DIGEST_BYTES);
+    }
+    end_array(params);
+}
+
+void
+pg_add_text_array(struct pg_params *params, char *const *values, size_t count)
+{
+    begin_array(params, OID_TEXT_ARRAY, OID_TEXT, count);
+    for (size_t i = 0; i < count; i++) {
+        size_t len = strlen(values[i]);
+
+        add_u32(&params->arrays, (uint32_t)len);
+        buf_add(&params->arrays, values[i], len);
+    }
+    end_array(params);
+}
+
+/* --- running --- */
+
+/* All as libpq wants it; arrays get their place now that their buffer no longer moves. */
+struct call {
+    int count;
+    Oid types[PG_PARAMS_MAX];
+    const char *values[PG_PARAMS_MAX];
+    int lens[PG_PARAMS_MAX];
+    int formats[PG_PARAMS_MAX];
+};
+
+static void
+make_call(const struct pg_params *params, struct call *call)
+{
+    call->count = params == NULL ? 0 : params->count;
+    for (int i = 0; i < call->count; i++) {
+        call->types[i] = params->types[i];
+        call->values[i] = params->array_at[i] == 0 ? params->values[i]
+                                                   : params->arrays.data + params->array_at[i] - 1;
+        call->lens[i] = params->lens[i];
+        call->formats[i] = 1;
+    }
+}
+
+/* Its index, or prepared_count. */
+static size_t
+find_prepared(const struct pg_conn *conn, const char *sql)
+{
+    size_t i = 0;
+
+    while (i < conn->prepared_count && conn->prepared[i] != sql)
+        i++;
+    return i;
+}
+
+static void
+remember_prepared(struct pg_conn *conn, const char *sql)
+{
+    conn->prepared = mem_grow(conn->prepared, &conn->prepared_cap, conn->prepared_count + 1,
+                              sizeof(*conn->prepared));
+    conn->prepared[conn->prepared_count++] = sql;
+}
+
+/* The answer to one command of a pipeline, and the NULL that follows it. */
+static PGresult *
+next_result(PGconn *pq)
+{
+    PGresult *res = PQgetResult(pq);
+
+    if (res != NULL && PQresultStatus(res) != PGRES_PIPELINE_SYNC)
+        PQclear(PQgetResult(pq));
+    return res;
+}
+
+static bool
+send_pipeline(struct pg_conn *conn, const char *sql, const char *name, bool prepare,
+              const struct call *call)
+{
+    if (!PQenterPipelineMode(conn->pq))
+        return false;
+    if (conn->begin_due && !PQsendQueryParams(conn->pq, "begin", 0, NULL, NULL, NULL, NULL, 1))
+        return false;
+    if (prepare && !PQsendPrepare(conn->pq, name, sql, call->count, call->types))
+        return false;
+    return PQsendQueryPrepared(conn->pq, name, call->count, call->values, call->lens,
+                               call->formats, 1) &&
+           PQpipelineSync(conn->pq);
+}
+
+/* Returns the result of the statement, or of what failed before it. */
+static PGresult *
+read_pipeline(struct pg_conn *conn, const char *sql, bool prepare)
+{
+    int steps = (conn->begin_due ? 1 : 0) + (prepare ? 1 : 0) + 1;
+    PGresult *kept = NULL;
+
+    for (int i = 0; i < steps; i++) {
+        PGresult *res = next_result(conn->pq);
+
+        if (i == steps - 2 && prepare && res != NULL && is_good(res))
+            remember_prepared(conn, sql);
+        if (kept == NULL && (res == NULL || i == steps - 1 || !is_good(res)))
+            kept = res;
+        else
+            PQclear(res);
+        if (res == NULL)
+            return kept; /* the connection is gone */
+    }
+    PQclear(next_result(conn->pq)); /* the sync */
+    return kept;
+}
+
+static PGresult *
+run_pipeline(struct pg_conn *conn, const char *sql, const char *name, bool prepare,
+             const struct call *call)
+{
+    PGresult *res = NULL;
+
+    if (send_pipeline(conn, sql, name, prepare, call))
+        res = read_pipeline(conn, sql, prepare);
+    if (res == NULL || !PQexitPipelineMode(conn->pq))
+        conn->broken = true;
+    conn->begin_due = false;
+    return res;
+}
+
+int
+pg_run(struct pg_conn *conn, const char *sql, const struct pg_params *params,
+       struct pg_rows **ret_rows, struct err *err)
+{
+    size_t at = find_prepared(conn, sql);
+    bool prepare = at == conn->prepared_count;
+    struct call call;
+    char name[24];
+    PGresult *res;
+
+    if (params != NULL && buf_check(&params->arrays, err) < 0)
+        return -1;
+    conn->may_repeat = false;
+    snprintf(name, sizeof(name), "s%zu", at);
+    make_call(params, &call);
+    metric_add(METRIC_DB_QUERIES, 1);
+    if (prepare || conn->begin_due)
+        res = run_pipeline(conn, sql, name, prepare, &call);
+    else
+        res = PQexecPrepared(conn->pq, name, call.count, call.values, call.lens, call.formats, 1);
+    if (res == NULL || !is_good(res)) {
+        (void)set_failed(conn, res, err);
+        PQclear(res);
+        return -1;
+    }
+    if (ret_rows == NULL) {
+        PQclear(res);
+        return 0;
+    }
+    *ret_rows = mem_alloc(sizeof(**ret_rows));
+    (*ret_rows)->res = res;
+    return 0;
+}
+
+int
+pg_script(struct pg_conn *conn, const char *sql, struct err *err)
+{
+    PGresult *res;
+    int result = 0;
+
+    conn->may_repeat = false;
+    res = PQexec(conn->pq, sql);
+    if (res == NULL || !is_good(res))
+        result = set_failed(conn, res, err);
+    PQclear(res);
+    return result;
+}
+
+/* --- transactions --- */
+
+void
+pg_begin(struct pg_conn *conn)
+{
+    conn->begin_due = true;
+}
+
+int
+pg_commit(struct pg_conn *conn, struct err *err)
+{
+    PGresult *res;
+    int result = 0;
+
+    conn->may_repeat = false;
+    if (conn->begin_due) { /* nothing was done */
+        conn->begin_due = false;
+        return 0;
+    }
+    res = PQexec(conn->pq, "commit");
+    if (res == NULL || !is_good(res))
+        result = set_failed(conn, res, err);
+    else if (strcmp(PQcmdStatus(res), "COMMIT") != 0)
+        result = err_set(err, ERR_INTERNAL, "commit after a statement that failed");
+    PQclear(res);
+    return result;
+}
+
+void
+pg_rollback(struct pg_conn *conn)
+{
+    struct err ignored = {0}; /* a connection that cannot even do that is closed */
+
+    conn->begin_due = false;
+    if (conn->broken || PQtransactionStatus(conn->pq) == PQTRANS_IDLE)
+        return;
+    if (pg_script(conn, "rollback", &ignored) < 0)
+        conn->broken = true;
+}
+
+/* --- rows --- */
+
+void
+pg_rows_free(struct pg_rows **rows)
+{
+    if (*rows == NULL)
+        return;
+    PQclear((*rows)->res);
+    free(*rows);
+    *rows = NULL;
+}
+
+int
+pg_count(const struct pg_rows *rows)
+{
+    return PQntuples(rows->res);
+}
+
+int64_t
+pg_affected(const struct pg_rows *rows)
+{
+    return strtoll(PQcmdTuples(rows->res), NULL, 10);
+}
+
+bool
+pg_is_null(const struct pg_rows *rows, int row, int col)
+{
+    return PQgetisnull(rows->res, row, col) != 0;
+}
+
+int64_t
+pg_int(const struct pg_rows *rows, int row, int col)
+{
+    const uint8_t *data = (const uint8_t *)PQgetvalue(rows->res, row, col);
+    int len = PQgetlength(rows->res, row, col);
+    uint64_t value = 0;
+
+    for (int i = 0; i < len && i < 8; i++)
+        value = value << 8 | data[i];
+    if (len == 4)
+        return (int32_t)value;
+    return len == 2 ? (int16_t)value : (int64_t)value;
+}
+
+struct slice
+pg_bytes(const struct pg_rows *rows, int row, int col)
+{
+    return (struct slice){PQgetvalue(rows->res, row, col),
+                          (size_t)PQgetlength(rows->res, row, col)};
+}
+
+char *
+pg_text(const struct pg_rows *rows, int row, int col)
+{
+    return PQgetvalue(rows->res, row, col);
+}
+
+int64_t
+pg_time(const struct pg_rows *rows, int row, int col)
+{
+    int64_t value = pg_int(rows, row, col);
+
+    if (value > INT64_MAX - epoch_shift_us) /* infinity */
+        return INT64_MAX;
+    return pg_is_null(rows, row, col) ? 0 : value + epoch_shift_us;
+}
+
+struct digest
+pg_digest(const struct pg_rows *rows, int row, int col)
+{
+    struct digest digest = {0};
+
+    if (PQgetlength(rows->res, row, col) == DIGEST_BYTES)
+        memcpy(digest.bytes, PQgetvalue(rows->res, row, col), DIGEST_BYTES);
+    return digest;
+}
