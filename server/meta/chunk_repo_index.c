@@ -1,0 +1,350 @@
+/*
+ * The promise of storage/chunk_index.h: what an upload, a reader, the collector and the sweep ask,
+ * each in one statement.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "meta/chunk_repo.h"
+
+struct pool_index {
+    struct chunk_index base;
+    struct pg_pool *pool;
+};
+
+static struct pg_pool *
+pool_of(struct chunk_index *index)
+{
+    return ((struct pool_index *)index)->pool;
+}
+
+/* --- lease --- */
+
+/*
+ * A lease with more than half its time left is as good as a new one: such a row is neither locked
+ * nor written. It cannot go meanwhile, because the collector passes over it.
+ *
+ * `due` joins what the snapshot showed, not the table's own column: after waiting for another
+ * upload that leased the same chunk, the row still counts as due, and is returned.
+ *
+ * The commit is not flushed: a lease lost in a crash was lost with its upload. (set_config is
+ * evaluated, through `quick`, whenever there is a row to write.)
+ */
+static const char SQL_LEASE[] =
+    "with quick as materialized ("
+    "  select set_config('synchronous_commit', 'off', true) as value"
+    "), seen as materialized ("
+    "  select q.place, c.id, c.lease_until"
+    "  from unnest($1::bytea[]) with ordinality as q (id, place)"
+    "  join chunks c on c.id = q.id"
+    "), due as materialized ("
+    "  select c.id, s.place"
+    "  from seen s join chunks c on c.id = s.id cross join quick"
+    "  where coalesce(s.lease_until, '-infinity') < now() + $2 * interval '0.5 second'"
+    "  order by c.id for no key update of c"
+    "), pinned as ("
+    "  update chunks c"
+    "  set lease_until = greatest(c.lease_until, now() + $2 * interval '1 second')"
+    "  from due where c.id = due.id"
+    "  returning due.place"
+    ") "
+    "select place from seen where lease_until >= now() + $2 * interval '0.5 second' "
+    "union all select place from pinned";
+
+struct lease_work {
+    const struct digest *ids;
+    size_t count;
+    int64_t lease_secs;
+    bool *known;
+};
+
+static int
+work_lease(struct pg_conn *conn, void *ctx, struct err *err)
+{
+    struct lease_work *work = ctx;
+    AUTO_PARAMS struct pg_params params;
+    AUTO_ROWS struct pg_rows *rows = NULL;
+
+    pg_params_init(&params);
+    pg_add_digest_array(&params, work->ids, work->count);
+    pg_add_int(&params, work->lease_secs);
+    if (pg_run(conn, SQL_LEASE, &params, &rows, err) < 0)
+        return -1;
+    memset(work->known, 0, work->count * sizeof(bool));
+    for (int row = 0; row < pg_count(rows); row++)
+        work->known[pg_int(rows, row, 0) - 1] = true;
+    return 0;
+}
+
+static int
+index_lease(struct chunk_index *index, const struct digest *ids, size_t count,
+            int64_t lease_secs, bool *ret_known, struct err *err)
+{
+    struct lease_work work = {ids, count, lease_secs, ret_known};
+
+    if (count == 0)
+        return 0;
+    if (pg_pool_run(pool_of(index), work_lease, &work, err) < 0)
+        return err_wrap(err, "lease %zu chunks", count);
+    return 0;
+}
+
+/* --- manifest --- */
+
+/*
+ * One snapshot for the content and its chunks: the collector cannot come in between. The packed
+ * list is made flat once (|| ''), so that cutting records out of it does not fetch it again.
+ */
+static const char SQL_MANIFEST[] =
+    "select c.chunk_count, k.id, k.generation, k.size_bytes, k.stored_bytes, k.check_xxh3, k.codec "
+    "from (select chunk_count, chunks || ''::bytea as packed from contents where id = $1"
+    "      offset 0) c "
+    "left join lateral generate_series(0, c.chunk_count - 1) as i (at) on true "
+    "left join chunks k on k.id = substring(c.packed from (i.at * 36 + 1)::integer for 32) "
+    "order by i.at";
+
+static void
+read_chunk(const struct pg_rows *rows, int row, int col, struct stored_chunk *chunk)
+{
+    chunk->id = pg_digest(rows, row, col);
+    chunk->generation = (uint64_t)pg_int(rows, row, col + 1);
+    chunk->size_bytes = (uint32_t)pg_int(rows, row, col + 2);
+    chunk->stored_bytes = (uint32_t)pg_int(rows, row, col + 3);
+    chunk->check = (uint64_t)pg_int(rows, row, col + 4);
+    chunk->codec = (enum chunk_codec)pg_int(rows, row, col + 5);
+}
+
+static int
+read_manifest(const struct pg_rows *rows, struct manifest **ret_manifest, struct err *err)
+{
+    size_t count = (size_t)pg_int(rows, 0, 0);
+    AUTO_FREE struct stored_chunk *chunks = mem_array(count, sizeof(*chunks));
+
+    for (size_t i = 0; i < count; i++) {
+        if (pg_is_null(rows, (int)i, 1))
+            return err_set(err, ERR_CORRUPT, "chunk %zu of %zu has no row", i, count);
+        read_chunk(rows, (int)i, 1, &chunks[i]);
+    }
+    return manifest_new(chunks, count, ret_manifest, err);
+}
+
+struct manifest_work {
+    const struct digest *content_id;
+    struct manifest *manifest;
+};
+
+static int
+work_manifest(struct pg_conn *conn, void *ctx, struct err *err)
+{
+    struct manifest_work *work = ctx;
+    AUTO_PARAMS struct pg_params params;
+    AUTO_ROWS struct pg_rows *rows = NULL;
+
+    pg_params_init(&params);
+    pg_add_digest(&params, work->content_id);
+    if (pg_run(conn, SQL_MANIFEST, &params, &rows, err) < 0)
+        return -1;
+    if (pg_count(rows) == 0)
+        return err_set(err, ERR_NOT_FOUND, "no such content");
+    return read_manifest(rows, &work->manifest, err);
+}
+
+static int
+wrap_content(const struct digest *content_id, const char *what, struct err *err)
+{
+    char hex[DIGEST_HEX_SIZE];
+
+    digest_hex(hex, content_id);
+    return err_wrap(err, "%s %.16s", what, hex);
+}
+
+static int
+index_load_manifest(struct chunk_index *index, const struct digest *content_id,
+                    struct manifest **ret_manifest, struct err *err)
+{
+    struct manifest_work work = {content_id, NULL};
+
+    if (pg_pool_run(pool_of(index), work_manifest, &work, err) < 0)
+        return wrap_content(content_id, "load manifest", err);
+    if (!digest_eq(&work.manifest->content_id, content_id)) {
+        manifest_unref(work.manifest);
+        (void)err_set(err, ERR_CORRUPT, "its chunks make another content");
+        return wrap_content(content_id, "load manifest", err);
+    }
+    *ret_manifest = work.manifest;
+    return 0;
+}
+
+/* --- collect --- */
+
+/*
+ * Contents first, oldest first, as many as have about 20,000 chunks together (at least one). A
+ * reference count alone does not delete: a content some node names stays. Counts that would fall
+ * below 0 fail the whole batch, which keeps everything until somebody repairs.
+ */
+static const char SQL_COLLECT_CONTENTS[] =
+    "with oldest as materialized ("
+    "  select id, chunk_count, unreferenced_at from contents"
+    "  where unreferenced_at <= now() - $1 * interval '1 second'"
+    "  order by unreferenced_at limit 200"
+    "), batch as materialized ("
+    "  select id, sum(chunk_count) over (order by unreferenced_at, id) - chunk_count as before"
+    "  from oldest"
+    "), taken as materialized ("
+    "  select c.id from contents c join batch b on b.id = c.id"
+    "  where b.before < 20000 and c.unreferenced_at is not null"
+    "    and not exists (select 1 from nodes n where n.content_id = c.id)"
+    "  for update of c skip locked"
+    "), gone as ("
+    "  delete from contents c using taken where c.id = taken.id"
+    "  returning c.id, c.chunk_count, c.chunks || ''::bytea as packed"
+    "), named as materialized ("
+    "  select p.id, count(*) as amount"
+    "  from gone g cross join lateral ("
+    "    select distinct substring(g.packed from (i * 36 + 1)::integer for 32) as id"
+    "    from generate_series(0, g.chunk_count - 1) as i) p"
+    "  group by p.id"
+    "), locked as materialized ("
+    "  select c.id, n.amount from chunks c join named n on n.id = c.id"
+    "  order by c.id for no key update of c"
+    "), freed as ("
+    "  update chunks c set refs = c.refs - locked.amount,"
+    "    unreferenced_at = case when c.refs = locked.amount then now() end"
+    "  from locked where c.id = locked.id"
+    "  returning c.id"
+    ") "
+    "select (select count(*) from gone), (select count(*) from named),"
+    " (select count(*) from freed)";
+
+static const char SQL_COLLECT_CHUNKS[] =
+    "with taken as materialized ("
+    "  select id from chunks"
+    "  where unreferenced_at <= now() - $1 * interval '1 second'"
+    "    and (lease_until is null or lease_until < now())"
+    "  order by unreferenced_at limit $2 for update skip locked"
+    ") "
+    "delete from chunks c using taken where c.id = taken.id "
+    "returning c.id, c.generation, c.stored_bytes";
+
+struct collect_work {
+    int64_t grace_secs;
+    struct blob_key *keys;
+    uint32_t *stored_bytes;
+    size_t cap;
+    size_t count;
+    int64_t content_count;
+};
+
+static int
+collect_contents(struct pg_conn *conn, struct collect_work *work, struct err *err)
+{
+    AUTO_PARAMS struct pg_params params;
+    AUTO_ROWS struct pg_rows *rows = NULL;
+
+    pg_params_init(&params);
+    pg_add_int(&params, work->grace_secs);
+    if (pg_run(conn, SQL_COLLECT_CONTENTS, &params, &rows, err) < 0)
+        return -1;
+    work->content_count = pg_int(rows, 0, 0);
+    if (pg_int(rows, 0, 1) != pg_int(rows, 0, 2))
+        log_error("chunks without a row, named by contents just deleted: count=%lld",
+                  (long long)(pg_int(rows, 0, 1) - pg_int(rows, 0, 2)));
+    return 0;
+}
+
+static int
+collect_chunks(struct pg_conn *conn, struct collect_work *work, struct err *err)
+{
+    AUTO_PARAMS struct pg_params params;
+    AUTO_ROWS struct pg_rows *rows = NULL;
+
+    pg_params_init(&params);
+    pg_add_int(&params, work->grace_secs);
+    pg_add_int(&params, (int64_t)work->cap);
+    if (pg_run(conn, SQL_COLLECT_CHUNKS, &params, &rows, err) < 0)
+        return -1;
+    work->count = (size_t)pg_count(rows);
+    for (int row = 0; row < pg_count(rows); row++) {
+        work->keys[row].id = pg_digest(rows, row, 0);
+        work->keys[row].generation = (uint64_t)pg_int(rows, row, 1);
+        work->stored_bytes[row] = (uint32_t)pg_int(rows, row, 2);
+    }
+    return 0;
+}
+
+static int
+work_collect(struct pg_conn *conn, void *ctx, struct err *err)
+{
+    if (collect_contents(conn, ctx, err) < 0)
+        return -1;
+    return collect_chunks(conn, ctx, err);
+}
+
+/* Returns keys after a certain commit only: when it is not known, the sweep finds the blobs. */
+static int
+index_collect(struct chunk_index *index, int64_t grace_secs, struct blob_key *keys,
+              uint32_t *stored_bytes, size_t cap, size_t *ret_count, bool *ret_more,
+              struct err *err)
+{
+    struct collect_work work = {grace_secs, keys, stored_bytes, cap, 0, 0};
+
+    if (pg_pool_transact(pool_of(index), work_collect, &work, NULL, err) < 0)
+        return err_wrap(err, "collect");
+    *ret_count = work.count;
+    *ret_more = work.content_count > 0 || work.count > 0;
+    return 0;
+}
+
+/* --- named --- */
+
+struct named_work {
+    const struct digest *ids;
+    const int64_t *generations;
+    size_t count;
+    bool *named;
+};
+
+static int
+work_named(struct pg_conn *conn, void *ctx, struct err *err)
+{
+    struct named_work *work = ctx;
+
+    return chunk_repo_named(conn, work->ids, work->generations, work->count, work->named, err);
+}
+
+static int
+index_named(struct chunk_index *index, const struct blob_key *keys, size_t count,
+            bool *ret_named, struct err *err)
+{
+    AUTO_FREE struct digest *ids = mem_array(count, sizeof(*ids));
+    AUTO_FREE int64_t *generations = mem_array(count, sizeof(*generations));
+    struct named_work work = {ids, generations, count, ret_named};
+
+    for (size_t i = 0; i < count; i++) {
+        ids[i] = keys[i].id;
+        generations[i] = (int64_t)keys[i].generation;
+    }
+    if (pg_pool_run(pool_of(index), work_named, &work, err) < 0)
+        return err_wrap(err, "look up %zu blobs", count);
+    return 0;
+}
+
+static const struct chunk_index_ops index_ops = {
+    .lease = index_lease,
+    .load_manifest = index_load_manifest,
+    .collect = index_collect,
+    .named = index_named,
+};
+
+struct chunk_index *
+chunk_repo_index(struct pg_pool *pool)
+{
+    struct pool_index *index = mem_zalloc(sizeof(*index));
+
+    index->base.ops = &index_ops;
+    index->pool = pool;
+    return &index->base;
+}
