@@ -85,8 +85,7 @@ app_free(struct app *app)
 static const char *
 conninfo_of(const struct app *app)
 {
-    return app->embedded ? pg_embedded_conninfo(app->embedded)
-                         : app->config->db_connection_string;
+    return app->embedded ? pg_embedded_conninfo(app->embedded) : app->config->db_connection_string;
 }
 
 int

@@ -8,7 +8,8 @@
  *   app_server    logins, routes, request workers, HTTP, janitor
  *
  * Lock order: no module calls another one while it holds a lock of its own, but for metrics and
- * log, whose locks come last. Row locks in the database: space, nodes, contents by id, chunks by id.
+ * log, whose locks come last. Row locks in the database: space, nodes, contents by id, chunks by
+ * id.
  */
 #ifndef OXI_APP_H
 #define OXI_APP_H
@@ -38,8 +39,8 @@ int app_server(struct app *app, struct err *err);
 int app_tick(struct app *app, struct err *err);
 
 const struct config *app_config(const struct app *app);
-struct pg_pool *app_pool(struct app *app);   /* after app_database */
-struct files *app_files(struct app *app);    /* after app_store */
-uint16_t app_port(const struct app *app);    /* after app_server */
+struct pg_pool *app_pool(struct app *app); /* after app_database */
+struct files *app_files(struct app *app);  /* after app_store */
+uint16_t app_port(const struct app *app);  /* after app_server */
 
 #endif

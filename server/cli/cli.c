@@ -16,8 +16,7 @@ static const struct cli_command COMMANDS[] = {
      "admin when there is none, and prints a password.",
      cmd_serve},
     {"check-config", "check-config [--example]",
-     "Prints the settings in force, or says what is wrong; or prints an example file.",
-     cmd_config},
+     "Prints the settings in force, or says what is wrong; or prints an example file.", cmd_config},
     {"migrate", "migrate", "Brings the database up to date.", cmd_migrate},
     {"user",
      "user add NAME [--quota SIZE]\n"

@@ -27,10 +27,10 @@ struct cli_command {
 
 struct cli {
     const struct cli_command *command; /* NULL until it is known */
-    const char *config_path; /* NULL: look in the usual places */
-    char **words;            /* of the command, after its name; options of the command too */
+    const char *config_path;           /* NULL: look in the usual places */
+    char **words; /* of the command, after its name; options of the command too */
     size_t count;
-    const char *wrong;       /* what is wrong with the call, or NULL */
+    const char *wrong; /* what is wrong with the call, or NULL */
 };
 
 int cli_main(int argc, char **argv);

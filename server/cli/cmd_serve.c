@@ -106,8 +106,8 @@ format_address(const struct app *app, char *dst, size_t size)
         host = "127.0.0.1";
     else if (strcmp(host, "::") == 0)
         host = "::1";
-    snprintf(dst, size, strchr(host, ':') ? "http://[%s]:%u/webdav/" : "http://%s:%u/webdav/",
-             host, (unsigned)app_port(app));
+    snprintf(dst, size, strchr(host, ':') ? "http://[%s]:%u/webdav/" : "http://%s:%u/webdav/", host,
+             (unsigned)app_port(app));
 }
 
 /* The only time that anybody sees this password. */

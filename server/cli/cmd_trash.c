@@ -22,14 +22,13 @@ print_entry(const struct trash_entry *entry)
 
     clock_iso_date(deleted, entry->deleted_us);
     printf("%lld\t%s\t%llu\t%s%s\n", (long long)entry->node_id, deleted,
-           (unsigned long long)entry->bytes, entry->path,
-           entry->kind == NODE_FOLDER ? "/" : "");
+           (unsigned long long)entry->bytes, entry->path, entry->kind == NODE_FOLDER ? "/" : "");
 }
 
 /* One page; its strings go with it. */
 static int
-list_page(struct app *app, const struct principal *principal, int64_t *after_id,
-          size_t *ret_count, struct err *err)
+list_page(struct app *app, const struct principal *principal, int64_t *after_id, size_t *ret_count,
+          struct err *err)
 {
     struct trash_entry entries[LIST_PAGE];
     struct arena arena;

@@ -91,8 +91,8 @@ passwd_work(struct app *app, void *ctx, struct err *err)
 {
     struct user_call *call = ctx;
 
-    return users_set_password(app_pool(app), app_config(app), call->name,
-                              slice_of(call->password), err);
+    return users_set_password(app_pool(app), app_config(app), call->name, slice_of(call->password),
+                              err);
 }
 
 static int
@@ -198,8 +198,7 @@ run_verb(struct cli *cli, const struct verb *verb)
     struct err err = {0};
     int status;
 
-    parse_quota(cli, verb->work == add_work ? cli_option(cli, "--quota") : NULL,
-                &call.quota_bytes);
+    parse_quota(cli, verb->work == add_work ? cli_option(cli, "--quota") : NULL, &call.quota_bytes);
     call.name = cli_word(cli);
     if (verb->work == quota_work) {
         const char *size = cli_word(cli);

@@ -26,10 +26,8 @@ verify_work(struct app *app, void *ctx, struct err *err)
                    result, err) < 0)
         return -1;
     printf("%llu chunks checked, %llu missing, %llu damaged, %llu references wrong%s\n",
-           (unsigned long long)result->chunks_checked,
-           (unsigned long long)result->chunks_missing,
-           (unsigned long long)result->chunks_damaged,
-           (unsigned long long)result->references_wrong,
+           (unsigned long long)result->chunks_checked, (unsigned long long)result->chunks_missing,
+           (unsigned long long)result->chunks_damaged, (unsigned long long)result->references_wrong,
            call->repair && result->references_wrong ? " and set right" : "");
     return 0;
 }

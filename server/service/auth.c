@@ -48,7 +48,7 @@ enum verdict { VERDICT_NONE, VERDICT_RIGHT, VERDICT_WRONG };
 struct slot {
     uint8_t key[KEY_BYTES];
     enum verdict verdict;
-    int64_t expires_us; /* monotonic */
+    int64_t expires_us;         /* monotonic */
     struct principal principal; /* right */
     uint64_t account_mark;      /* wrong: see mark_of() */
 };
@@ -59,10 +59,10 @@ struct flight {
     uint8_t key[KEY_BYTES];
     unsigned ref_count;
     bool done;
-    bool was_wrong;         /* a short time ago, when the account was account_mark */
+    bool was_wrong; /* a short time ago, when the account was account_mark */
     uint64_t account_mark;
     struct principal principal;
-    struct err err;         /* ERR_NONE: the pair is right */
+    struct err err; /* ERR_NONE: the pair is right */
 };
 
 struct auth {
@@ -92,8 +92,7 @@ make_nobody_hash(struct auth *auth)
                       sodium_base64_VARIANT_ORIGINAL_NO_PADDING);
     sodium_bin2base64(result64, sizeof(result64), result, sizeof(result),
                       sodium_base64_VARIANT_ORIGINAL_NO_PADDING);
-    snprintf(auth->nobody_hash, sizeof(auth->nobody_hash),
-             "$argon2id$v=19$m=%llu,t=%llu,p=1$%s$%s",
+    snprintf(auth->nobody_hash, sizeof(auth->nobody_hash), "$argon2id$v=19$m=%llu,t=%llu,p=1$%s$%s",
              (unsigned long long)auth->config->hash_memory_cost_kib,
              (unsigned long long)auth->config->hash_time_cost, salt64, result64);
 }
@@ -128,8 +127,7 @@ auth_free(struct auth *auth)
 /* --- what is remembered --- */
 
 static void
-make_key(const struct auth *auth, struct slice name, struct slice password,
-         uint8_t key[KEY_BYTES])
+make_key(const struct auth *auth, struct slice name, struct slice password, uint8_t key[KEY_BYTES])
 {
     crypto_generichash_state state;
 
@@ -232,8 +230,7 @@ enter_hashing(struct auth *auth, struct err *err)
     int rc = 0;
 
     LOCK_SCOPE(&auth->mutex);
-    if (auth->hashing >= HASHES_AT_ONCE &&
-        auth->hash_waiters > auth->config->request_workers / 2)
+    if (auth->hashing >= HASHES_AT_ONCE && auth->hash_waiters > auth->config->request_workers / 2)
         return err_set(err, ERR_BUSY, "too many logins at this moment");
     auth->hash_waiters++;
     while (auth->hashing >= HASHES_AT_ONCE && rc == 0)
@@ -295,7 +292,7 @@ struct check {
     struct auth *auth;
     char account[USER_NAME_MAX + 1]; /* "": no such name can exist */
     const char *address;
-    struct user user;                /* id 0: unknown */
+    struct user user; /* id 0: unknown */
     int64_t failures;
     int64_t address_failures;
     int64_t locked_until_us;
@@ -328,10 +325,9 @@ fail_work(struct pg_conn *conn, void *ctx, struct err *err)
     struct check *check = ctx;
     const struct config *config = check->auth->config;
 
-    return user_repo_fail(conn, check->account, check->address,
-                          (int64_t)config->lockout_duration_secs,
-                          (int64_t)config->lockout_max_failures,
-                          (int64_t)config->lockout_duration_secs, err);
+    return user_repo_fail(
+        conn, check->account, check->address, (int64_t)config->lockout_duration_secs,
+        (int64_t)config->lockout_max_failures, (int64_t)config->lockout_duration_secs, err);
 }
 
 static int

@@ -213,9 +213,8 @@ settle(struct write_job *job, enum pg_outcome outcome, struct ingest *ingest, st
 }
 
 int
-files_write(struct files *files, const struct principal *principal,
-            const struct files_write *write, struct ingest *ingest, struct node *ret_node,
-            bool *ret_created, struct err *err)
+files_write(struct files *files, const struct principal *principal, const struct files_write *write,
+            struct ingest *ingest, struct node *ret_node, bool *ret_created, struct err *err)
 {
     AUTO_FREE size_t *losers = mem_array(write->content->written_count + 1, sizeof(*losers));
     struct write_job job = {.files = files,

@@ -75,8 +75,7 @@ list_work(struct pg_conn *conn, void *ctx, struct err *err)
 {
     struct list_job *job = ctx;
 
-    return node_repo_list(conn, job->folder_id, job->after, job->nodes, job->cap, &job->count,
-                          err);
+    return node_repo_list(conn, job->folder_id, job->after, job->nodes, job->cap, &job->count, err);
 }
 
 int
@@ -155,8 +154,7 @@ files_etag(const struct node *node, char dst[FILES_ETAG_SIZE])
 
     if (node->kind == NODE_FILE) {
         digest_hex(hex, &node->content_id);
-        snprintf(dst, FILES_ETAG_SIZE, "\"%.32s-%" PRIx64 "\"", hex,
-                 (uint64_t)node->content_seq);
+        snprintf(dst, FILES_ETAG_SIZE, "\"%.32s-%" PRIx64 "\"", hex, (uint64_t)node->content_seq);
     } else {
         snprintf(dst, FILES_ETAG_SIZE, "\"%" PRIx64 "-%" PRIx64 "\"", (uint64_t)node->id,
                  (uint64_t)node->seq);
@@ -196,9 +194,8 @@ make_folder_work(struct pg_conn *conn, void *ctx, struct err *err)
 }
 
 int
-files_make_folder(struct files *files, const struct principal *principal,
-                  const struct path *path, const struct files_guard *guard,
-                  struct node *ret_node, struct err *err)
+files_make_folder(struct files *files, const struct principal *principal, const struct path *path,
+                  const struct files_guard *guard, struct node *ret_node, struct err *err)
 {
     struct job job = {.files = files, .principal = principal, .path = path, .guard = guard};
 
@@ -321,9 +318,8 @@ copy_node(struct pg_conn *conn, const struct transfer_job *job, const struct end
             return -1;
     }
     if (tree_check_quota(job->files->config, space, 0, totals.bytes, err) < 0 ||
-        node_repo_copy(conn, source->id, job->transfer->shallow,
-                       place_parent(&ends->target)->id, path_last(job->transfer->target),
-                       space->seq, ret_node_id, err) < 0)
+        node_repo_copy(conn, source->id, job->transfer->shallow, place_parent(&ends->target)->id,
+                       path_last(job->transfer->target), space->seq, ret_node_id, err) < 0)
         return -1;
     return totals.bytes ? node_repo_use(conn, space->id, (int64_t)totals.bytes, err) : 0;
 }
@@ -345,8 +341,7 @@ bring_node(struct pg_conn *conn, struct transfer_job *job, const struct ends *en
                tree_stamp(conn, &ends->source, false, space->seq, err) < 0) {
         return -1;
     }
-    if (transfer->mtime_us >= 0 &&
-        node_repo_set_mtime(conn, node_id, transfer->mtime_us, err) < 0)
+    if (transfer->mtime_us >= 0 && node_repo_set_mtime(conn, node_id, transfer->mtime_us, err) < 0)
         return -1;
     if (tree_stamp(conn, &ends->target, false, space->seq, err) < 0)
         return -1;

@@ -46,9 +46,8 @@ collect(struct janitor *janitor, struct err *err)
 {
     struct collect_result result = {0};
 
-    if (collect_garbage(janitor->files->store,
-                        (int64_t)janitor->files->config->collect_grace_secs, &janitor->stop,
-                        &result, err) < 0)
+    if (collect_garbage(janitor->files->store, (int64_t)janitor->files->config->collect_grace_secs,
+                        &janitor->stop, &result, err) < 0)
         return -1;
     if (result.blob_count > 0)
         log_info("collected: blobs=%llu bytes=%llu", (unsigned long long)result.blob_count,
@@ -65,9 +64,8 @@ sweep(struct janitor *janitor, struct err *err)
 
     if (janitor->swept_us && now_us - janitor->swept_us < SWEEP_EVERY_SECS * INT64_C(1000000))
         return 0;
-    if (collect_sweep(janitor->files->store,
-                      (int64_t)janitor->files->config->collect_grace_secs, &janitor->stop,
-                      &result, err) < 0)
+    if (collect_sweep(janitor->files->store, (int64_t)janitor->files->config->collect_grace_secs,
+                      &janitor->stop, &result, err) < 0)
         return -1;
     janitor->swept_us = now_us;
     if (result.blob_count > 0)

@@ -97,8 +97,9 @@ static const struct {
 };
 
 static const char *const THOUGHTLESS[] = {
-    "application/octet-stream", "application/x-www-form-urlencoded", "binary/octet-stream",
-    "application/unknown",      "application/x-unknown",             "*/*",
+    "application/octet-stream", "application/x-www-form-urlencoded",
+    "binary/octet-stream",      "application/unknown",
+    "application/x-unknown",    "*/*",
 };
 
 /* Something that may stand in a header and in a row: "type/subtype", visible ASCII and blanks. */

@@ -27,8 +27,8 @@ list_work(struct pg_conn *conn, void *ctx, struct err *err)
 {
     struct list_job *job = ctx;
 
-    return node_repo_trash_list(conn, job->space_id, job->after_node_id, job->arena,
-                                job->entries, job->cap, &job->count, err);
+    return node_repo_trash_list(conn, job->space_id, job->after_node_id, job->arena, job->entries,
+                                job->cap, &job->count, err);
 }
 
 int
@@ -126,18 +126,17 @@ make_name(struct arena *arena, const char *name, unsigned try)
         ending = "";
     }
     most = PATH_NAME_MAX_BYTES - strlen(mark) - strlen(ending);
-    return arena_printf(arena, "%.*s%s%s", (int)cut_utf8(name, stem_len, most), name, mark,
-                        ending);
+    return arena_printf(arena, "%.*s%s%s", (int)cut_utf8(name, stem_len, most), name, mark, ending);
 }
 
 static int
-restore_as(struct pg_conn *conn, struct restore_job *job, const struct place *place,
-           int64_t seq, struct err *err)
+restore_as(struct pg_conn *conn, struct restore_job *job, const struct place *place, int64_t seq,
+           struct err *err)
 {
     if (place_want_parent(place, err) < 0 ||
         access_check(job->principal, place_parent(place), ACCESS_WRITE, err) < 0 ||
-        node_repo_trash_restore(conn, job->node_id, place_parent(place)->id,
-                                path_last(place->path), seq, err) < 0 ||
+        node_repo_trash_restore(conn, job->node_id, place_parent(place)->id, path_last(place->path),
+                                seq, err) < 0 ||
         tree_stamp(conn, place, false, seq, err) < 0)
         return -1;
     job->path = tree_path_text(place->path, job->arena);
@@ -198,8 +197,7 @@ purge_work(struct pg_conn *conn, void *ctx, struct err *err)
 {
     struct purge_job *job = ctx;
 
-    return node_repo_purge_step(conn, job->space_id, job->before_us, &job->purged, &job->more,
-                                err);
+    return node_repo_purge_step(conn, job->space_id, job->before_us, &job->purged, &job->more, err);
 }
 
 static int

@@ -70,8 +70,7 @@ place_want_parent(const struct place *place, struct err *err)
 }
 
 int
-tree_stamp(struct pg_conn *conn, const struct place *place, bool self, int64_t seq,
-           struct err *err)
+tree_stamp(struct pg_conn *conn, const struct place *place, bool self, int64_t seq, struct err *err)
 {
     size_t count = place_above(place) + (self && place_node(place) ? 1 : 0);
     AUTO_FREE int64_t *ids = mem_array(count + 1, sizeof(*ids));

@@ -29,8 +29,8 @@ struct place {
 void place_release(struct place *place); /* what was zeroed or resolved */
 
 /* place is zeroed. ERR_NOT_FOUND: not even the root may be known to this principal. */
-int tree_resolve(struct pg_conn *conn, const struct principal *principal,
-                 const struct path *path, struct place *place, struct err *err);
+int tree_resolve(struct pg_conn *conn, const struct principal *principal, const struct path *path,
+                 struct place *place, struct err *err);
 
 /* NULL: nothing is there. */
 const struct node *place_node(const struct place *place);

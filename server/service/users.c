@@ -105,8 +105,7 @@ set_quota_step(struct pg_conn *conn, const struct account_job *job, int64_t user
 }
 
 static int
-remove_step(struct pg_conn *conn, const struct account_job *job, int64_t user_id,
-            struct err *err)
+remove_step(struct pg_conn *conn, const struct account_job *job, int64_t user_id, struct err *err)
 {
     (void)job;
     return user_repo_remove(conn, user_id, err);

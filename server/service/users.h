@@ -17,8 +17,7 @@ int users_add(struct pg_pool *pool, const struct config *config, const char *nam
 int users_set_password(struct pg_pool *pool, const struct config *config, const char *name,
                        struct slice password, struct err *err);
 int users_set_disabled(struct pg_pool *pool, const char *name, bool disabled, struct err *err);
-int users_set_quota(struct pg_pool *pool, const char *name, int64_t quota_bytes,
-                    struct err *err);
+int users_set_quota(struct pg_pool *pool, const char *name, int64_t quota_bytes, struct err *err);
 int users_remove(struct pg_pool *pool, const char *name, struct err *err);
 int users_list(struct pg_pool *pool, int64_t after_id, struct user *users, size_t cap,
                size_t *ret_count, struct err *err);

@@ -32,8 +32,7 @@ struct verify {
     } states[PAGE_CHUNKS];
 };
 
-static void say(struct verify *verify, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+static void say(struct verify *verify, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 static void
 say(struct verify *verify, const char *fmt, ...)
@@ -91,13 +90,10 @@ static enum state
 state_of(const struct err *err)
 {
     switch (err->code) {
-    case ERR_NOT_FOUND:
-        return STATE_MISSING;
+    case ERR_NOT_FOUND: return STATE_MISSING;
     case ERR_CORRUPT:
-    case ERR_IO:
-        return STATE_DAMAGED;
-    default:
-        return STATE_UNKNOWN;
+    case ERR_IO: return STATE_DAMAGED;
+    default: return STATE_UNKNOWN;
     }
 }
 
@@ -141,8 +137,8 @@ check_nth(void *ctx, size_t i)
     struct err *err = &verify->states[i].err;
 
     *err = (struct err){0};
-    verify->states[i].state = check_chunk(verify, &verify->chunks[i], err) < 0 ? state_of(err)
-                                                                               : STATE_GOOD;
+    verify->states[i].state =
+        check_chunk(verify, &verify->chunks[i], err) < 0 ? state_of(err) : STATE_GOOD;
 }
 
 /* The collector may have taken row and blob since the page was read: that is no finding. */
@@ -188,8 +184,8 @@ page_work(struct pg_conn *conn, void *ctx, struct err *err)
 {
     struct verify *verify = ctx;
 
-    return chunk_repo_page(conn, verify->first ? NULL : &verify->after, verify->chunks,
-                           PAGE_CHUNKS, &verify->chunk_count, err);
+    return chunk_repo_page(conn, verify->first ? NULL : &verify->after, verify->chunks, PAGE_CHUNKS,
+                           &verify->chunk_count, err);
 }
 
 static int
@@ -198,8 +194,7 @@ check_chunks(struct verify *verify, struct err *err)
     do {
         if (pg_pool_run(verify->pool, page_work, verify, err) < 0)
             return -1;
-        workers_each(verify->store->workers, verify->chunk_count, READS_AT_ONCE, check_nth,
-                     verify);
+        workers_each(verify->store->workers, verify->chunk_count, READS_AT_ONCE, check_nth, verify);
         for (size_t i = 0; i < verify->chunk_count; i++)
             if (report_nth(verify, i, err) < 0)
                 return -1;

@@ -28,7 +28,7 @@ struct ops {
 
     pthread_mutex_t mutex; /* of the two below */
     struct readiness readiness;
-    int64_t tried_us;      /* monotonic; 0: never */
+    int64_t tried_us; /* monotonic; 0: never */
 };
 
 struct ops *
@@ -122,8 +122,7 @@ ready_finish(struct request *request, struct err *err)
     (void)err;
     buf_init(&body, READY_MAX_BYTES);
     buf_printf(&body, "{\"ready\":%s,\"database\":\"%s\",\"storage\":\"%s\"}\n",
-               ready ? "true" : "false", word_of(readiness.database),
-               word_of(readiness.storage));
+               ready ? "true" : "false", word_of(readiness.database), word_of(readiness.storage));
     reply_bytes(request, ready ? 200 : 503, "application/json", &body);
     reply_header(request, "Cache-Control", "no-store");
     if (!ready)

@@ -104,8 +104,7 @@ fixture_user(void **state)
     fix->err = (struct err){0};
     fix->config.enable_user_storage_quotas = false;
     snprintf(name, sizeof(name), "user%u", ++fix->user_count);
-    assert_int_equal(
-        users_add(fix->pool, &fix->config, name, SLICE(PASSWORD), -1, &fix->err), 0);
+    assert_int_equal(users_add(fix->pool, &fix->config, name, SLICE(PASSWORD), -1, &fix->err), 0);
     assert_int_equal(users_principal(fix->pool, name, &fix->me, &fix->err), 0);
     return 0;
 }
@@ -200,12 +199,12 @@ what(struct fixture *fix, const char *text)
         return "/";
     range.len = node.size_bytes;
     bytes = arena_zalloc(&fix->arena, node.size_bytes + 1);
-    assert_int_equal(
-        content_reader_open(&fix->store, &node.content_id, range, &reader, &fix->err), 0);
+    assert_int_equal(content_reader_open(&fix->store, &node.content_id, range, &reader, &fix->err),
+                     0);
     do {
-        assert_int_equal(content_reader_read(reader, bytes + len, node.size_bytes + 1 - len, &got,
-                                             &fix->err),
-                         0);
+        assert_int_equal(
+            content_reader_read(reader, bytes + len, node.size_bytes + 1 - len, &got, &fix->err),
+            0);
         len += got;
     } while (got > 0);
     content_reader_free(reader);

@@ -23,8 +23,8 @@ login_from(struct fixture *fix, struct auth *auth, const char *name, const char 
            const char *address)
 {
     struct principal principal;
-    int rc = auth_password(auth, slice_of(name), slice_of(password), address, &principal,
-                           &fix->err);
+    int rc =
+        auth_password(auth, slice_of(name), slice_of(password), address, &principal, &fix->err);
 
     if (rc == 0) {
         assert_int_equal(principal.user_id, fix->me.user_id);
@@ -49,13 +49,11 @@ test_the_right_password_lets_in_and_costs_one_hash(void **state)
     uint64_t before = metric_value(METRIC_AUTH_HASHES);
     struct principal principal;
 
-    assert_int_equal(
-        auth_recall(auth, slice_of(fix->me.name), SLICE(PASSWORD), &principal), 0);
+    assert_int_equal(auth_recall(auth, slice_of(fix->me.name), SLICE(PASSWORD), &principal), 0);
     for (int i = 0; i < 5; i++)
         assert_int_equal(login(fix, auth, PASSWORD), ERR_NONE);
     assert_int_equal(metric_value(METRIC_AUTH_HASHES) - before, 1);
-    assert_int_equal(
-        auth_recall(auth, slice_of(fix->me.name), SLICE(PASSWORD), &principal), 1);
+    assert_int_equal(auth_recall(auth, slice_of(fix->me.name), SLICE(PASSWORD), &principal), 1);
     assert_int_equal(principal.user_id, fix->me.user_id);
     auth_free(auth);
 }
@@ -257,9 +255,9 @@ test_names_and_passwords_have_rules(void **state)
         const char *password;
         enum err_code code;
     } CASES[] = {
-        {"", PASSWORD, ERR_INVALID},      {"a:b", PASSWORD, ERR_INVALID},
-        {"a/b", PASSWORD, ERR_INVALID},   {"a\nb", PASSWORD, ERR_INVALID},
-        {"\xff", PASSWORD, ERR_INVALID},  {"short", "1234567", ERR_INVALID},
+        {"", PASSWORD, ERR_INVALID},         {"a:b", PASSWORD, ERR_INVALID},
+        {"a/b", PASSWORD, ERR_INVALID},      {"a\nb", PASSWORD, ERR_INVALID},
+        {"\xff", PASSWORD, ERR_INVALID},     {"short", "1234567", ERR_INVALID},
         {"j\xc3\xbcrg", PASSWORD, ERR_NONE}, {"ju\xcc\x88rg", PASSWORD, ERR_EXISTS},
     };
 

@@ -11,8 +11,8 @@ test_a_new_space_is_an_empty_folder(void **state)
 
     assert_int_equal(stat_node(fix, "/", &root), ERR_NONE);
     assert_int_equal(root.kind, NODE_FOLDER);
-    assert_int_equal(
-        files_list(&fix->files, &fix->me, &root, NULL, nodes, 4, &count, &fix->err), 0);
+    assert_int_equal(files_list(&fix->files, &fix->me, &root, NULL, nodes, 4, &count, &fix->err),
+                     0);
     assert_int_equal(count, 0);
 }
 
@@ -27,13 +27,12 @@ test_children_come_page_by_page_in_order_of_their_names(void **state)
     assert_int_equal(make(fix, "/a"), ERR_NONE);
     assert_int_equal(put(fix, "/c", "2"), ERR_NONE);
     assert_int_equal(stat_node(fix, "/", &root), ERR_NONE);
-    assert_int_equal(
-        files_list(&fix->files, &fix->me, &root, NULL, nodes, 2, &count, &fix->err), 0);
+    assert_int_equal(files_list(&fix->files, &fix->me, &root, NULL, nodes, 2, &count, &fix->err),
+                     0);
     assert_int_equal(count, 2);
     assert_string_equal(nodes[0].name, "a");
     assert_string_equal(nodes[1].name, "b");
-    assert_int_equal(
-        files_list(&fix->files, &fix->me, &root, "b", nodes, 2, &count, &fix->err), 0);
+    assert_int_equal(files_list(&fix->files, &fix->me, &root, "b", nodes, 2, &count, &fix->err), 0);
     assert_int_equal(count, 1);
     assert_string_equal(nodes[0].name, "c");
 }
@@ -47,9 +46,9 @@ test_the_tree_of_another_user_is_not_there(void **state)
 
     assert_int_equal(stat_node(fix, "/", &root), ERR_NONE);
     fix->me.space_id++;
-    assert_int_equal(outcome(fix, files_list(&fix->files, &fix->me, &root, NULL, nodes, 1, &count,
-                                             &fix->err)),
-                     ERR_NOT_FOUND);
+    assert_int_equal(
+        outcome(fix, files_list(&fix->files, &fix->me, &root, NULL, nodes, 1, &count, &fix->err)),
+        ERR_NOT_FOUND);
 }
 
 static void
@@ -100,9 +99,9 @@ test_a_file_needs_a_folder_above_and_no_folder_in_its_place(void **state)
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
         struct path path = path_of(fix, CASES[i].path);
 
-        assert_int_equal(outcome(fix, files_may_write(&fix->files, &fix->me, &path, 1, NULL,
-                                                      &fix->err)),
-                         CASES[i].code);
+        assert_int_equal(
+            outcome(fix, files_may_write(&fix->files, &fix->me, &path, 1, NULL, &fix->err)),
+            CASES[i].code);
         assert_int_equal(put(fix, CASES[i].path, "2"), CASES[i].code);
     }
     assert_string_equal(what(fix, "/file"), "1");
@@ -130,9 +129,8 @@ test_quotas_hold_before_and_after_the_body(void **state)
     fix->config.enable_user_storage_quotas = true;
     assert_int_equal(users_set_quota(fix->pool, fix->me.name, 10, &fix->err), 0);
     assert_int_equal(put(fix, "/a", "12345678"), ERR_NONE);
-    assert_int_equal(outcome(fix, files_may_write(&fix->files, &fix->me, &path, 3, NULL,
-                                                  &fix->err)),
-                     ERR_QUOTA);
+    assert_int_equal(
+        outcome(fix, files_may_write(&fix->files, &fix->me, &path, 3, NULL, &fix->err)), ERR_QUOTA);
     assert_int_equal(put(fix, "/b", "123"), ERR_QUOTA);
     assert_int_equal(put(fix, "/b", "12"), ERR_NONE);
     assert_int_equal(put(fix, "/a", "123456789"), ERR_QUOTA);
@@ -149,12 +147,12 @@ test_an_announced_size_above_the_limit_is_refused(void **state)
     struct path path = path_of(fix, "/a");
     uint64_t most = fix->config.max_upload_bytes;
 
-    assert_int_equal(outcome(fix, files_may_write(&fix->files, &fix->me, &path, most + 1, NULL,
-                                                  &fix->err)),
-                     ERR_TOO_LARGE);
-    assert_int_equal(outcome(fix, files_may_write(&fix->files, &fix->me, &path, UINT64_MAX, NULL,
-                                                  &fix->err)),
-                     ERR_NONE);
+    assert_int_equal(
+        outcome(fix, files_may_write(&fix->files, &fix->me, &path, most + 1, NULL, &fix->err)),
+        ERR_TOO_LARGE);
+    assert_int_equal(
+        outcome(fix, files_may_write(&fix->files, &fix->me, &path, UINT64_MAX, NULL, &fix->err)),
+        ERR_NONE);
 }
 
 /* Lets through what is not there. */
@@ -218,8 +216,7 @@ test_the_etag_of_a_file_stays_with_its_bytes(void **state)
     assert_int_equal(stat_node(fix, "/a", &node), ERR_NONE);
     files_etag(&node, before);
     assert_int_equal(before[0], '"');
-    assert_int_equal(
-        files_transfer(&fix->files, &fix->me, &move, &node, &created, &fix->err), 0);
+    assert_int_equal(files_transfer(&fix->files, &fix->me, &move, &node, &created, &fix->err), 0);
     files_etag(&node, after);
     assert_string_equal(before, after);
     assert_int_equal(put(fix, "/b", "2"), ERR_NONE);
@@ -367,9 +364,9 @@ run_transfer(struct fixture *fix, const struct transfer_case *c)
     bool created = false;
 
     assert_int_equal(stat_node(fix, "/", &root_before), ERR_NONE);
-    assert_int_equal(outcome(fix, files_transfer(&fix->files, &fix->me, &transfer, &node,
-                                                 &created, &fix->err)),
-                     c->code);
+    assert_int_equal(
+        outcome(fix, files_transfer(&fix->files, &fix->me, &transfer, &node, &created, &fix->err)),
+        c->code);
     assert_int_equal(stat_node(fix, "/", &root_after), ERR_NONE);
     assert_string_equal(what(fix, c->source), c->at_source);
     assert_string_equal(what(fix, c->target), c->at_target);
@@ -499,10 +496,9 @@ test_properties_are_set_and_removed_in_order(void **state)
 
     assert_int_equal(put(fix, "/f", "f"), ERR_NONE);
     assert_int_equal(stat_node(fix, "/f", &node), ERR_NONE);
-    assert_int_equal(files_patch(&fix->files, &fix->me, &path, changes, 4, -1, NULL, &fix->err),
+    assert_int_equal(files_patch(&fix->files, &fix->me, &path, changes, 4, -1, NULL, &fix->err), 0);
+    assert_int_equal(files_props(&fix->files, &node.id, 1, &fix->arena, &props, &count, &fix->err),
                      0);
-    assert_int_equal(
-        files_props(&fix->files, &node.id, 1, &fix->arena, &props, &count, &fix->err), 0);
     assert_int_equal(count, 1);
     assert_string_equal(props[0].name, "b");
     assert_string_equal(props[0].value, "<i xmlns=\"\"/>");
