@@ -144,7 +144,7 @@ $(BUILD)/obj/$(1)/server.a: $$(MODULES_$(1))
 	@rm -f $$@
 	@ar rcs $$@ $$^
 
-$(BUILD)/obj/$(1)/migrations.o: $(MIGRATED)
+$(BUILD)/obj/$(1)/migrations.o: $(MIGRATED) $(BUILD)/obj/$(1)/flags
 	$$(call COMPILE,$(1))
 
 $(BUILD)/obj/$(1)/server/%.o: server/%.c $(BUILD)/obj/$(1)/flags
