@@ -8,9 +8,6 @@
 
 #include "base/text.h"
 
-/* No name of 255 bytes in NFC is longer than this in any other form: a bound on our work. */
-enum { NAME_MAX_RAW_BYTES = 4096 };
-
 /* C0 and DEL, C1 (c2 80 to c2 9f), and the two non-characters XML has no way to say. */
 static bool
 has_control(struct slice name)
@@ -48,19 +45,14 @@ name_check(struct slice name, struct err *err)
 int
 path_name(struct slice in, struct arena *arena, char **ret_name, struct err *err)
 {
-    struct slice name;
-
-    if (in.len > NAME_MAX_RAW_BYTES)
-        return err_set(err, ERR_TOO_LARGE, "a name has %zu bytes, at most %d are possible", in.len,
-                       PATH_NAME_MAX_BYTES);
-    /* Before normalising, so that no NUL can hide what follows it. */
+    /* Before anything reads it as text, so that no NUL can hide what follows it. */
     if (in.len > 0 && memchr(in.data, 0, in.len))
         return err_set(err, ERR_INVALID, "a name contains a NUL");
-    if (text_nfc(in, arena, &name, err) < 0)
-        return err_wrap(err, "a name");
-    if (name_check(name, err) < 0)
+    if (!text_is_utf8(in))
+        return err_set(err, ERR_INVALID, "a name is not valid UTF-8");
+    if (name_check(in, err) < 0)
         return -1;
-    *ret_name = (char *)name.data; /* ours: it lies in the arena */
+    *ret_name = arena_strndup(arena, in.data, in.len);
     return 0;
 }
 
@@ -89,7 +81,7 @@ parse_segment(struct slice raw, struct arena *arena, char **ret_name, struct err
 {
     struct slice decoded;
 
-    if (raw.len / 3 > NAME_MAX_RAW_BYTES)
+    if (raw.len / 3 > PATH_NAME_MAX_BYTES)
         return err_set(err, ERR_TOO_LARGE, "a name is longer than %d bytes", PATH_NAME_MAX_BYTES);
     if (!text_percent_decode(raw, arena, &decoded))
         return err_set(err, ERR_INVALID, "a percent sign is not followed by two hex digits");

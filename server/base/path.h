@@ -1,7 +1,8 @@
 /*
- * path: slash paths and names, checked once, here. A name is one segment: valid UTF-8 in NFC,
- * 1 to 255 bytes, no NUL, no '/', no control characters (XML could not carry them), not "." or
- * "..". Blanks and dots at either end are kept as they are.
+ * path: slash paths and names, checked once, here. A name is one segment: valid UTF-8, 1 to 255
+ * bytes, no NUL, no '/', no control characters (XML could not carry them), not "." or "..". It is
+ * kept as it was written, byte for byte; that names which differ only in their Unicode
+ * normalisation are one name is the tree's business (node_repo).
  */
 #ifndef OXI_BASE_PATH_H
 #define OXI_BASE_PATH_H
@@ -29,7 +30,7 @@ struct path {
  */
 int path_parse(struct slice raw, struct arena *arena, struct path *ret_path, struct err *err);
 
-/* One name that came from elsewhere (command line, JSON); the NFC form lies in the arena. */
+/* One name that came from elsewhere (command line, JSON); the copy lies in the arena. */
 int path_name(struct slice in, struct arena *arena, char **ret_name, struct err *err);
 
 /* Percent-encodes "/a/b" (and a final slash when asked) for an href. */

@@ -41,7 +41,7 @@ parsed(const char *raw)
 }
 
 static void
-test_paths_are_split_decoded_and_composed(void **state)
+test_paths_are_split_and_decoded_once(void **state)
 {
     static const struct {
         const char *raw;
@@ -59,7 +59,7 @@ test_paths_are_split_decoded_and_composed(void **state)
         {"/a%20b/c%23", 2, {"a b", "c#"}, false},
         {"/%2541", 1, {"%41"}, false},
         {"/a+b", 1, {"a+b"}, false},
-        {"/a%CC%88", 1, {"\xc3\xa4"}, false},
+        {"/a%CC%88", 1, {"a\xcc\x88"}, false},
         {"/\xc3\xa4", 1, {"\xc3\xa4"}, false},
         {"/%20lead/end%20/dot.", 3, {" lead", "end ", "dot."}, false},
         {"/.../..a/a..", 3, {"...", "..a", "a.."}, false},
@@ -150,19 +150,18 @@ test_a_name_has_at_most_255_bytes(void **state)
 }
 
 static void
-test_the_length_counts_after_composing(void **state)
+test_a_name_has_at_most_255_bytes_as_it_is_written(void **state)
 {
-    AUTO_BUF struct buf in;
+    AUTO_BUF struct buf in = {.max = 2000};
     struct err err = {0};
     char *name;
 
     (void)state;
-    buf_init(&in, 2000);
-    for (int i = 0; i < 127; i++) /* 381 bytes that become 254 */
+    for (int i = 0; i < 85; i++) /* 255 bytes, though 170 when composed */
         buf_adds(&in, "a\xcc\x88");
     assert_int_equal(path_name(buf_slice(&in), &arena, &name, &err), 0);
-    assert_int_equal(strlen(name), 254);
-    buf_adds(&in, "a\xcc\x88");
+    assert_int_equal(strlen(name), 255);
+    buf_addc(&in, 'a');
     assert_int_equal(path_name(buf_slice(&in), &arena, &name, &err), -1);
     assert_int_equal(err.code, ERR_TOO_LARGE);
 }
@@ -250,7 +249,7 @@ test_within_means_whole_names(void **state)
     } cases[] = {
         {"/", "/", true},      {"/a", "/", true},     {"/a", "/a/", true},
         {"/a/b", "/a", true},  {"/ab", "/a", false},  {"/", "/a", false},
-        {"/a", "/a/b", false}, {"/A/b", "/a", false}, {"/a%CC%88/x", "/%C3%A4", true},
+        {"/a", "/a/b", false}, {"/A/b", "/a", false}, {"/a%CC%88/x", "/%C3%A4", false},
     };
 
     (void)state;
@@ -277,12 +276,12 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths_are_split_decoded_and_composed),
+        cmocka_unit_test(test_paths_are_split_and_decoded_once),
         cmocka_unit_test(test_hostile_paths_are_refused),
         cmocka_unit_test(test_a_raw_zero_byte_ends_nothing),
         cmocka_unit_test(test_neighbours_of_forbidden_characters_are_fine),
         cmocka_unit_test(test_a_name_has_at_most_255_bytes),
-        cmocka_unit_test(test_the_length_counts_after_composing),
+        cmocka_unit_test(test_a_name_has_at_most_255_bytes_as_it_is_written),
         cmocka_unit_test(test_a_path_has_at_most_256_names),
         cmocka_unit_test(test_single_names_follow_the_same_rules),
         cmocka_unit_test(test_hrefs_read_back_as_the_same_path),
