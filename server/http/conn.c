@@ -146,22 +146,14 @@ conn_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
 static int
 refuse(struct request *request, struct err *err)
 {
-    struct buf allow;
-
     if (request->method == HTTP_OTHER) {
         reply_text(request, 501, "the method is not known here");
         return 0;
     }
     if (request->allowed == 0)
         return err_set(err, ERR_NOT_FOUND, "there is nothing here");
-
-    buf_init(&allow, 1024);
-    for (int m = 0; m < HTTP_METHOD_COUNT; m++)
-        if (request->allowed & HTTP_BIT(m))
-            buf_printf(&allow, "%s%s", allow.len ? ", " : "", http_method_name(m));
     reply_text(request, 405, "the method is not allowed here");
-    reply_header(request, "Allow", "%s", allow.data ? allow.data : "");
-    buf_release(&allow);
+    reply_allow(request);
     return 0;
 }
 
@@ -212,10 +204,9 @@ begin_job(void *arg)
     struct err err = {0};
 
     log_set_request(conn->request.id);
-    if (begin(conn, &err) < 0) {
+    if (begin(conn, &err) < 0)
         reply_error(&conn->request, &err);
-        conn->failed = true;
-    }
+    conn->failed = conn->request.reply.status != 0; /* begin may have replied by itself */
     give_back(conn, CONN_BEGUN);
 }
 
@@ -228,7 +219,7 @@ whole_job(void *arg)
     log_set_request(conn->request.id);
     if (begin(conn, &err) < 0)
         reply_error(&conn->request, &err);
-    else
+    else if (conn->request.reply.status == 0)
         finish(conn);
     give_back(conn, CONN_ANSWER);
 }
@@ -344,46 +335,18 @@ hand_over(struct conn *conn, workers_fn job)
     return MHD_YES;
 }
 
-static enum MHD_Result
-answer_error(struct conn *conn, enum err_code code, const char *msg)
+static size_t
+body_most(const struct route *route)
 {
-    struct err err = {0};
-
-    (void)err_set(&err, code, "%s", msg);
-    reply_error(&conn->request, &err);
-    conn->step = CONN_ANSWER;
-    return send_reply(conn);
-}
-
-static enum MHD_Result
-on_head(struct conn *conn, const char *method, const char *version)
-{
-    struct request *request = &conn->request;
-    struct router_match match;
-    struct err err = {0};
-
-    conn->started_us = clock_mono_us();
-    if (head_read(conn, method, version, &err) < 0) {
-        request->reply.close = true;
-        return answer_error(conn, err.code, err.msg);
+    switch (route->body) {
+    case BODY_COLLECT:
+        return route->body_max;
+    case BODY_STREAM:
+        return SIZE_MAX;
+    case BODY_NONE:
+        break;
     }
-    match = router_find(conn->env->router, request->target, request->method);
-    request->allowed = match.methods;
-    request->route = match.route ? match.route : match.open ? &refuse_open : &refuse_closed;
-    request->ctx = request->route->ctx;
-
-    if (request->content_length == 0) {
-        conn->step = CONN_WHOLE;
-        return MHD_YES;
-    }
-
-    uint64_t most = request->route->body == BODY_COLLECT ? request->route->body_max
-                    : request->route->body == BODY_NONE  ? STRAY_BODY_BYTES
-                                                         : UINT64_MAX;
-
-    if (request->content_length != UINT64_MAX && request->content_length > most)
-        return answer_error(conn, ERR_TOO_LARGE, "the body is too large for this request");
-    return hand_over(conn, begin_job);
+    return STRAY_BODY_BYTES;
 }
 
 /* The decision is there: go on with the body, answer now, or drop the body and then answer. */
@@ -403,10 +366,42 @@ on_begun(struct conn *conn)
     if (request->route->body == BODY_STREAM)
         body_start(&conn->queue, request->content_length);
     else
-        buf_init(&request->body,
-                 request->route->body == BODY_COLLECT ? request->route->body_max
-                                                      : STRAY_BODY_BYTES);
+        buf_init(&request->body, body_most(request->route));
     return MHD_YES;
+}
+
+static enum MHD_Result
+on_head(struct conn *conn, const char *method, const char *version)
+{
+    struct request *request = &conn->request;
+    struct router_match match;
+    struct err err = {0};
+
+    conn->started_us = clock_mono_us();
+    if (head_read(conn, method, version, &err) < 0) {
+        reply_error(request, &err);
+        request->reply.close = true;
+        conn->step = CONN_ANSWER;
+        return send_reply(conn);
+    }
+    match = router_find(conn->env->router, request->target, request->method);
+    request->allowed = match.methods;
+    request->route = match.route ? match.route : match.open ? &refuse_open : &refuse_closed;
+    request->ctx = request->route->ctx;
+
+    if (request->content_length == 0) {
+        conn->step = CONN_WHOLE;
+        return MHD_YES;
+    }
+
+    if (request->content_length != UINT64_MAX &&
+        request->content_length > body_most(request->route)) {
+        (void)err_set(&err, ERR_TOO_LARGE, "the body is too large for this request");
+        reply_error(request, &err);
+        conn->failed = true;
+        return on_begun(conn);
+    }
+    return hand_over(conn, begin_job);
 }
 
 /* Queues what fits; calls a worker when it is worth one; suspends when the queue is full. */

@@ -131,14 +131,35 @@ log_failure(const struct request *request, int status, const struct err *err)
 }
 
 void
+reply_allow(struct request *request)
+{
+    AUTO_BUF struct buf allow = {.max = 1024};
+
+    for (int m = 0; m < HTTP_METHOD_COUNT; m++)
+        if (request->allowed & HTTP_BIT(m))
+            buf_printf(&allow, "%s%s", allow.len ? ", " : "", http_method_name(m));
+    reply_header(request, "Allow", "%s", allow.data ? allow.data : "");
+}
+
+/* What went wrong inside is for the log; the client learns what it can act on. */
+static const char *
+words_for_client(int status, const struct err *err)
+{
+    if (status == 500)
+        return "internal error";
+    return status == 503 ? "not possible at the moment, please try again" : err->msg;
+}
+
+void
 reply_error(struct request *request, const struct err *err)
 {
     int status = reply_status_of(err->code);
 
     log_failure(request, status, err);
     request->reply.headers = NULL;
-    /* What went wrong inside is for the log; the client learns what it can act on. */
-    reply_text(request, status, status == 500 ? "internal error" : err->msg);
+    reply_text(request, status, words_for_client(status, err));
+    if (status == 405)
+        reply_allow(request);
     if (status == 401)
         reply_header(request, "WWW-Authenticate",
                      "Basic realm=\"oxicloudd\", charset=\"UTF-8\"");

@@ -61,6 +61,9 @@ void reply_head(struct request *request, int status, uint64_t length);
 void reply_pages(struct request *request, int status, const char *type,
                  struct reply_pager *pager);
 
+/* Adds Allow: the methods that exist at this path. */
+void reply_allow(struct request *request);
+
 /* Replaces whatever reply there is by the one for err, and logs what an operator must know. */
 void reply_error(struct request *request, const struct err *err);
 int reply_status_of(enum err_code code);
