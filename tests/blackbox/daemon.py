@@ -27,6 +27,7 @@ SETTINGS = {
     "HASH_MEMORY_COST": "8192",
     "HASH_TIME_COST": "1",
     "RATE_LIMIT_LOGIN_MAX": "10000",
+    "LOCKOUT_MAX_FAILURES": "10000",
 }
 
 running = []  # daemons that the present tests use, for the log of a failure

@@ -379,7 +379,7 @@ def multistatus(reply):
 
 
 def prop_element(name):
-    space, _, local = name[1:].rpartition("}")
+    space, _, local = name.lstrip("{").rpartition("}")
     return f'<x:{local} xmlns:x="{space}"/>' if space else f"<{local}/>"
 
 

@@ -208,7 +208,7 @@ def test_every_user_has_a_tree_of_their_own(user, tree):
 
 
 def test_a_folder_shows_an_html_page_with_a_working_link_for_each_entry(tree):
-    names = ["plain.txt", "a & b <script>alert(1)</script>.txt", 'quo"te\'s.txt', "50% #1?.txt",
+    names = ["plain.txt", "a & b <script>alert(1).txt", 'quo"te\'s.txt', "50% #1?.txt",
              "caf\u00e9 \U0001f600.txt", "javascript:alert(1)"]
     for name in names:
         tree.make(name, name.encode())

@@ -94,8 +94,10 @@ def test_properties_of_one_name_in_two_namespaces_are_two(tree):
 
 def test_steps_happen_in_their_order(tree):
     tree.make("f", b"x")
-    patch(tree, "f", ("set", "<Z:p>1</Z:p>"), ("remove", "<Z:p/>"), ("set", "<Z:q>1</Z:q>"),
-          ("set", "<Z:q>2</Z:q>"), ("remove", "<Z:r/>"), ("set", "<Z:r>3</Z:r>"))
+    body = update_request(
+        ("set", "<Z:p>1</Z:p>"), ("remove", "<Z:p/>"), ("set", "<Z:q>1</Z:q>"),
+        ("set", "<Z:q>2</Z:q>"), ("remove", "<Z:r/>"), ("set", "<Z:r>3</Z:r>"))
+    assert tree.proppatch("f", body).status == 207
     assert tree.prop("f", Z + "p") is None
     assert tree.prop_text("f", Z + "q") == "2"
     assert tree.prop_text("f", Z + "r") == "3"
