@@ -10,9 +10,8 @@ cmd_config(struct cli *cli)
     bool example = cli_flag(cli, "--example");
     struct config config;
     struct err err = {0};
-    AUTO_BUF struct buf text;
+    AUTO_BUF struct buf text = {.max = TEXT_MAX_BYTES};
 
-    buf_init(&text, TEXT_MAX_BYTES);
     if (!cli_done(cli))
         return EXIT_USAGE;
     if (example) {

@@ -353,9 +353,8 @@ dav_entity_headers(struct request *request, const struct node *node)
 void
 dav_reply_error(struct request *request, int status, const char *condition)
 {
-    AUTO_BUF struct buf body;
+    AUTO_BUF struct buf body = {.max = 1024};
 
-    buf_init(&body, 1024);
     buf_printf(&body, DAV_XML_HEAD "<D:error xmlns:D=\"DAV:\"><D:%s/></D:error>\n", condition);
     reply_bytes(request, status, DAV_XML_TYPE, &body);
 }

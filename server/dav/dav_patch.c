@@ -35,9 +35,8 @@ struct patch {
 static int
 add_value(struct patch *patch, const struct dav_xml *element, struct prop *prop, struct err *err)
 {
-    AUTO_BUF struct buf value;
+    AUTO_BUF struct buf value = {.max = VALUES_MAX_BYTES - patch->value_bytes};
 
-    buf_init(&value, VALUES_MAX_BYTES - patch->value_bytes);
     dav_xml_inner(&value, element);
     if (buf_check(&value, err) < 0)
         return err_wrap(err, "property %.100s", element->name);
@@ -176,9 +175,8 @@ answer(const struct patch *patch, const struct node *node, struct err *err)
 {
     static const int STATUSES[] = {200, 403, 409, 424};
     struct request *request = patch->request;
-    AUTO_BUF struct buf out;
+    AUTO_BUF struct buf out = {.max = ANSWER_MAX_BYTES};
 
-    buf_init(&out, ANSWER_MAX_BYTES);
     buf_adds(&out, DAV_XML_HEAD "<D:multistatus xmlns:D=\"DAV:\">\n<D:response><D:href>");
     dav_href(&out, request, &request->path, node->kind == NODE_FOLDER);
     buf_adds(&out, "</D:href>");

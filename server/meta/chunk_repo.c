@@ -149,10 +149,9 @@ int
 chunk_repo_named(struct pg_conn *conn, const struct digest *ids, const int64_t *generations,
                  size_t count, bool *ret_named, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_digest_array(&params, ids, count);
     pg_add_int_array(&params, generations, count);
     if (pg_run(conn, SQL_NAMED, &params, &rows, err) < 0)
@@ -192,10 +191,9 @@ int
 chunk_repo_attach(struct pg_conn *conn, const struct ingest_content *content, size_t *losers,
                   size_t *ret_loser_count, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_digest(&params, &content->content_id);
     pg_add_int(&params, (int64_t)content->size_bytes);
     pg_add_int(&params, (int64_t)content->chunk_count);
@@ -223,12 +221,11 @@ static int
 change_refs(struct pg_conn *conn, const char *sql, const struct digest *content_id,
             int64_t amount, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
     if (amount == 0)
         return 0;
-    pg_params_init(&params);
     pg_add_digest(&params, content_id);
     pg_add_int(&params, amount);
     if (pg_run(conn, sql, &params, &rows, err) < 0)
@@ -297,10 +294,9 @@ int
 chunk_repo_page(struct pg_conn *conn, const struct digest *after, struct stored_chunk *chunks,
                 size_t cap, size_t *ret_count, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_bytes(&params, after == NULL ? NULL : after->bytes, after == NULL ? 0 : DIGEST_BYTES);
     pg_add_int(&params, (int64_t)cap);
     if (pg_run(conn, SQL_PAGE, &params, &rows, err) < 0)

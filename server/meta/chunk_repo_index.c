@@ -65,10 +65,9 @@ static int
 work_lease(struct pg_conn *conn, void *ctx, struct err *err)
 {
     struct lease_work *work = ctx;
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_digest_array(&params, work->ids, work->count);
     pg_add_int(&params, work->lease_secs);
     if (pg_run(conn, SQL_LEASE, &params, &rows, err) < 0)
@@ -140,10 +139,9 @@ static int
 work_manifest(struct pg_conn *conn, void *ctx, struct err *err)
 {
     struct manifest_work *work = ctx;
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_digest(&params, work->content_id);
     if (pg_run(conn, SQL_MANIFEST, &params, &rows, err) < 0)
         return -1;
@@ -241,10 +239,9 @@ struct collect_work {
 static int
 collect_contents(struct pg_conn *conn, struct collect_work *work, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, work->grace_secs);
     if (pg_run(conn, SQL_COLLECT_CONTENTS, &params, &rows, err) < 0)
         return -1;
@@ -258,10 +255,9 @@ collect_contents(struct pg_conn *conn, struct collect_work *work, struct err *er
 static int
 collect_chunks(struct pg_conn *conn, struct collect_work *work, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, work->grace_secs);
     pg_add_int(&params, (int64_t)work->cap);
     if (pg_run(conn, SQL_COLLECT_CHUNKS, &params, &rows, err) < 0)

@@ -90,9 +90,8 @@ static int
 apply(struct pg_conn *conn, const struct migration_file *file, struct err *err)
 {
     struct digest checksum = checksum_of(file);
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
-    pg_params_init(&params);
     pg_add_int(&params, file->number);
     pg_add_text(&params, file->name);
     pg_add_digest(&params, &checksum);

@@ -20,10 +20,9 @@ int
 node_repo_make_space(struct pg_conn *conn, int64_t owner_id, int64_t *ret_space_id,
                      struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, owner_id);
     if (pg_run(conn, SQL_MAKE_SPACE, &params, &rows, err) < 0)
         return err_wrap(err, "make space");
@@ -35,10 +34,9 @@ static int
 read_space(struct pg_conn *conn, const char *sql, int64_t space_id, struct space *ret_space,
            struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, space_id);
     if (pg_run(conn, sql, &params, &rows, err) < 0)
         return err_wrap(err, "space %lld", (long long)space_id);
@@ -83,9 +81,8 @@ static const char SQL_USE[] =
 int
 node_repo_use(struct pg_conn *conn, int64_t space_id, int64_t delta_bytes, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
-    pg_params_init(&params);
     pg_add_int(&params, space_id);
     pg_add_int(&params, delta_bytes);
     if (pg_run(conn, SQL_USE, &params, NULL, err) < 0)
@@ -132,10 +129,9 @@ int
 node_repo_walk(struct pg_conn *conn, int64_t space_id, const struct path *path,
                struct node *nodes, size_t *ret_found, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, space_id);
     pg_add_text_array(&params, path->names, path->depth);
     if (pg_run(conn, SQL_WALK, &params, &rows, err) < 0)
@@ -153,10 +149,9 @@ static const char SQL_GET[] = "select " NODE_COLUMNS " from nodes n where n.id =
 int
 node_repo_get(struct pg_conn *conn, int64_t node_id, struct node *ret_node, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, node_id);
     if (pg_run(conn, SQL_GET, &params, &rows, err) < 0)
         return err_wrap(err, "get node %lld", (long long)node_id);
@@ -174,10 +169,9 @@ int
 node_repo_list(struct pg_conn *conn, int64_t parent_id, const char *after, struct node *nodes,
                size_t cap, size_t *ret_count, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, parent_id);
     pg_add_text(&params, after == NULL ? "" : after); /* no child's name is empty */
     pg_add_int(&params, (int64_t)cap);
@@ -201,10 +195,9 @@ static const char SQL_INSERT[] =
 int
 node_repo_insert(struct pg_conn *conn, struct node *node, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, node->parent_id);
     pg_add_int(&params, node->space_id);
     pg_add_int(&params, node->kind);
@@ -249,9 +242,8 @@ static const char SQL_SET_CONTENT[] =
 int
 node_repo_set_content(struct pg_conn *conn, const struct node *node, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
-    pg_params_init(&params);
     pg_add_int(&params, node->id);
     pg_add_digest(&params, &node->content_id);
     pg_add_int(&params, (int64_t)node->size_bytes);
@@ -266,9 +258,8 @@ static const char SQL_SET_MTIME[] = "update nodes set mtime = $2 where id = $1";
 int
 node_repo_set_mtime(struct pg_conn *conn, int64_t node_id, int64_t mtime_us, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
-    pg_params_init(&params);
     pg_add_int(&params, node_id);
     pg_add_time(&params, mtime_us);
     return change_node(conn, SQL_SET_MTIME, &params, node_id, "date", err);
@@ -282,9 +273,8 @@ int
 node_repo_move(struct pg_conn *conn, int64_t node_id, int64_t parent_id, const char *name,
                int64_t seq, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
-    pg_params_init(&params);
     pg_add_int(&params, node_id);
     pg_add_int(&params, parent_id);
     pg_add_text(&params, name);
@@ -335,10 +325,9 @@ int
 node_repo_copy(struct pg_conn *conn, int64_t node_id, bool shallow, int64_t parent_id,
                const char *name, int64_t seq, int64_t *ret_node_id, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, node_id);
     pg_add_bool(&params, shallow);
     pg_add_int(&params, parent_id);
@@ -359,9 +348,8 @@ int
 node_repo_stamp(struct pg_conn *conn, const int64_t *node_ids, size_t count, int64_t seq,
                 struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
-    pg_params_init(&params);
     pg_add_int_array(&params, node_ids, count);
     pg_add_int(&params, seq);
     if (pg_run(conn, SQL_STAMP, &params, NULL, err) < 0)
@@ -392,10 +380,9 @@ int
 node_repo_subtree(struct pg_conn *conn, int64_t node_id, struct tree_totals *ret_totals,
                   struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, node_id);
     if (pg_run(conn, SQL_SUBTREE, &params, &rows, err) < 0)
         return err_wrap(err, "add up node %lld", (long long)node_id);
@@ -457,10 +444,9 @@ static const char SQL_IS_LIVE[] =
 int
 node_repo_is_live(struct pg_conn *conn, int64_t node_id, bool *ret_live, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, node_id);
     if (pg_run(conn, SQL_IS_LIVE, &params, &rows, err) < 0)
         return err_wrap(err, "look for node %lld", (long long)node_id);
@@ -475,12 +461,10 @@ int
 node_repo_path(struct pg_conn *conn, int64_t node_id, struct arena *arena, char **ret_path,
                struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
-    AUTO_BUF struct buf text;
+    AUTO_BUF struct buf text = {.max = PATH_MAX_DEPTH * (PATH_NAME_MAX_BYTES + 1)};
 
-    pg_params_init(&params);
-    buf_init(&text, PATH_MAX_DEPTH * (PATH_NAME_MAX_BYTES + 1));
     pg_add_int(&params, node_id);
     if (pg_run(conn, SQL_PATH, &params, &rows, err) < 0)
         return err_wrap(err, "path of node %lld", (long long)node_id);

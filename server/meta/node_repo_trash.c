@@ -25,10 +25,9 @@ int
 node_repo_trash(struct pg_conn *conn, const struct node *node, const char *path, int64_t seq,
                 struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, node->id);
     pg_add_int(&params, node->parent_id);
     pg_add_text(&params, path);
@@ -75,10 +74,9 @@ node_repo_trash_list(struct pg_conn *conn, int64_t space_id, int64_t after_node_
                      struct arena *arena, struct trash_entry *entries, size_t cap,
                      size_t *ret_count, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, space_id);
     pg_add_int(&params, after_node_id);
     pg_add_int(&params, (int64_t)cap);
@@ -98,10 +96,9 @@ int
 node_repo_trash_get(struct pg_conn *conn, int64_t space_id, int64_t node_id,
                     struct arena *arena, struct trash_entry *ret_entry, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, node_id);
     pg_add_int(&params, space_id);
     if (pg_run(conn, SQL_GET, &params, &rows, err) < 0)
@@ -122,10 +119,9 @@ int
 node_repo_trash_restore(struct pg_conn *conn, int64_t node_id, int64_t parent_id,
                         const char *name, int64_t seq, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, node_id);
     pg_add_int(&params, parent_id);
     pg_add_text(&params, name);
@@ -169,10 +165,9 @@ static int
 pick(struct pg_conn *conn, int64_t space_id, int64_t before_us, struct purge *purge,
      bool *ret_found, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_time(&params, before_us);
     if (space_id != 0)
         pg_add_int(&params, space_id);
@@ -196,11 +191,10 @@ static int
 begin_purge(struct pg_conn *conn, const struct purge *purge, int64_t before_us,
             bool *ret_begun, struct err *err)
 {
-    AUTO_PARAMS struct pg_params space_params, entry_params;
+    AUTO_PARAMS struct pg_params space_params = PG_PARAMS_EMPTY;
+    AUTO_PARAMS struct pg_params entry_params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&space_params);
-    pg_params_init(&entry_params);
     pg_add_int(&space_params, purge->space_id);
     pg_add_int(&entry_params, purge->node_id);
     pg_add_time(&entry_params, before_us);
@@ -219,10 +213,9 @@ static const char SQL_CHILDREN[] =
 static int
 look_below(struct pg_conn *conn, struct purge *purge, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, purge->node_id);
     pg_add_int(&params, PURGE_BATCH);
     if (pg_run(conn, SQL_CHILDREN, &params, &rows, err) < 0)
@@ -250,11 +243,10 @@ static const char SQL_CUT_OFF[] =
 static int
 cut_off(struct pg_conn *conn, const struct purge *purge, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
     if (purge->inner_count == 0)
         return 0;
-    pg_params_init(&params);
     pg_add_int_array(&params, purge->inner, purge->inner_count);
     pg_add_int(&params, purge->node_id);
     return pg_run(conn, SQL_CUT_OFF, &params, NULL, err);
@@ -285,9 +277,8 @@ static const char SQL_DELETE_SPACE[] =
 static int
 delete_space(struct pg_conn *conn, int64_t space_id, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
-    pg_params_init(&params);
     pg_add_int(&params, space_id);
     return pg_run(conn, SQL_DELETE_SPACE, &params, NULL, err);
 }
@@ -296,13 +287,12 @@ static int
 delete_nodes(struct pg_conn *conn, const struct purge *purge, uint64_t *ret_purged,
              struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
     int64_t bytes;
 
     if (purge->id_count == 0)
         return 0;
-    pg_params_init(&params);
     pg_add_int_array(&params, purge->ids, purge->id_count);
     if (pg_run(conn, SQL_DELETE, &params, &rows, err) < 0)
         return -1;

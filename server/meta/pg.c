@@ -32,7 +32,6 @@ enum {
 /* PostgreSQL counts microseconds from 2000-01-01. */
 static const int64_t epoch_shift_us = INT64_C(946684800) * 1000000;
 
-enum { ARRAYS_MAX_BYTES = 1 << 30 }; /* what the server takes in one value */
 
 struct pg_conn {
     PGconn *pq;
@@ -215,13 +214,6 @@ pg_may_repeat(const struct pg_conn *conn)
 }
 
 /* --- parameters --- */
-
-void
-pg_params_init(struct pg_params *params)
-{
-    params->count = 0;
-    buf_init(&params->arrays, ARRAYS_MAX_BYTES);
-}
 
 void
 pg_params_release(struct pg_params *params)

@@ -25,7 +25,7 @@ void pg_close(struct pg_conn *conn); /* NULL is welcome */
 bool pg_is_broken(const struct pg_conn *conn);
 
 /* Values are borrowed until the statement has run; at most PG_PARAMS_MAX of them. */
-enum { PG_PARAMS_MAX = 24 };
+enum { PG_PARAMS_MAX = 24, PG_ARRAYS_MAX_BYTES = 1 << 30 /* what the server takes in a value */ };
 struct pg_params {
     int count;
     const char *values[PG_PARAMS_MAX];
@@ -36,7 +36,9 @@ struct pg_params {
     size_t array_at[PG_PARAMS_MAX];  /* offset in arrays + 1, or 0 */
 };
 
-void pg_params_init(struct pg_params *params);
+/* An owning local starts like this: whatever way the function is left, there is something to
+ * release. */
+#define PG_PARAMS_EMPTY {.arrays = {.max = PG_ARRAYS_MAX_BYTES}}
 void pg_params_release(struct pg_params *params);
 #define AUTO_PARAMS __attribute__((cleanup(pg_params_release)))
 

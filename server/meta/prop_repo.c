@@ -9,12 +9,11 @@ prop_repo_list(struct pg_conn *conn, const int64_t *node_ids, size_t count,
                struct arena *arena, struct prop **ret_props, size_t *ret_count,
                struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
     struct prop *props;
     size_t prop_count;
 
-    pg_params_init(&params);
     pg_add_int_array(&params, node_ids, count);
     if (pg_run(conn, SQL_LIST, &params, &rows, err) < 0)
         return err_wrap(err, "list properties");
@@ -38,9 +37,8 @@ static const char SQL_SET[] =
 int
 prop_repo_set(struct pg_conn *conn, const struct prop *prop, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
-    pg_params_init(&params);
     pg_add_int(&params, prop->node_id);
     pg_add_text(&params, prop->ns);
     pg_add_text(&params, prop->name);
@@ -58,9 +56,8 @@ int
 prop_repo_remove(struct pg_conn *conn, int64_t node_id, const char *ns, const char *name,
                  struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
-    pg_params_init(&params);
     pg_add_int(&params, node_id);
     pg_add_text(&params, ns);
     pg_add_text(&params, name);

@@ -15,11 +15,10 @@ int
 user_repo_add(struct pg_conn *conn, const char *name, const char *password_hash,
               int64_t quota_bytes, int64_t *ret_user_id, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
     int64_t space_id;
 
-    pg_params_init(&params);
     pg_add_text(&params, name);
     pg_add_text(&params, password_hash);
     pg_add_int(&params, quota_bytes);
@@ -56,10 +55,9 @@ static const char SQL_FIND[] =
 int
 user_repo_find(struct pg_conn *conn, const char *name, struct user *ret_user, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_text(&params, name);
     if (pg_run(conn, SQL_FIND, &params, &rows, err) < 0)
         return err_wrap(err, "find user");
@@ -77,10 +75,9 @@ int
 user_repo_list(struct pg_conn *conn, int64_t after_id, struct user *users, size_t cap,
                size_t *ret_count, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, after_id);
     pg_add_int(&params, (int64_t)cap);
     if (pg_run(conn, SQL_LIST, &params, &rows, err) < 0)
@@ -124,9 +121,8 @@ int
 user_repo_set_password(struct pg_conn *conn, int64_t user_id, const char *password_hash,
                        struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
-    pg_params_init(&params);
     pg_add_int(&params, user_id);
     pg_add_text(&params, password_hash);
     return change_user(conn, SQL_SET_PASSWORD, &params, err);
@@ -137,9 +133,8 @@ static const char SQL_SET_DISABLED[] = "update users set disabled = $2 where id 
 int
 user_repo_set_disabled(struct pg_conn *conn, int64_t user_id, bool disabled, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
-    pg_params_init(&params);
     pg_add_int(&params, user_id);
     pg_add_bool(&params, disabled);
     return change_user(conn, SQL_SET_DISABLED, &params, err);
@@ -151,9 +146,8 @@ static const char SQL_SET_QUOTA[] =
 int
 user_repo_set_quota(struct pg_conn *conn, int64_t user_id, int64_t quota_bytes, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
-    pg_params_init(&params);
     pg_add_int(&params, user_id);
     pg_add_int(&params, quota_bytes);
     return change_user(conn, SQL_SET_QUOTA, &params, err);
@@ -176,11 +170,10 @@ static const char SQL_TRASH_SPACE[] =
 static int
 trash_space(struct pg_conn *conn, int64_t user_id, struct err *err)
 {
-    AUTO_PARAMS struct pg_params user_params, space_params;
+    AUTO_PARAMS struct pg_params user_params = PG_PARAMS_EMPTY;
+    AUTO_PARAMS struct pg_params space_params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&user_params);
-    pg_params_init(&space_params);
     pg_add_int(&user_params, user_id);
     if (pg_run(conn, SQL_SPACE_OF, &user_params, &rows, err) < 0)
         return -1;
@@ -196,9 +189,8 @@ static const char SQL_REMOVE[] = "delete from users where id = $1";
 int
 user_repo_remove(struct pg_conn *conn, int64_t user_id, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
-    pg_params_init(&params);
     pg_add_int(&params, user_id);
     if (trash_space(conn, user_id, err) < 0)
         return err_wrap(err, "remove user");
@@ -223,11 +215,10 @@ user_repo_failures(struct pg_conn *conn, const char *account, const char *addres
                    int64_t window_secs, int64_t *ret_count, int64_t *ret_locked_until_us,
                    struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
     bool found;
 
-    pg_params_init(&params);
     pg_add_text(&params, account);
     pg_add_text(&params, address);
     pg_add_int(&params, window_secs);
@@ -250,9 +241,8 @@ static const char SQL_FORGET_OLD[] =
 static int
 forget_old(struct pg_conn *conn, int64_t window_secs, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
-    pg_params_init(&params);
     pg_add_int(&params, window_secs);
     return pg_run(conn, SQL_FORGET_OLD, &params, NULL, err);
 }
@@ -277,9 +267,8 @@ int
 user_repo_fail(struct pg_conn *conn, const char *account, const char *address,
                int64_t window_secs, int64_t most, int64_t lock_secs, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
-    pg_params_init(&params);
     pg_add_text(&params, account);
     pg_add_text(&params, address);
     pg_add_int(&params, window_secs);
@@ -298,9 +287,8 @@ int
 user_repo_forgive(struct pg_conn *conn, const char *account, const char *address,
                   struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
-    pg_params_init(&params);
     pg_add_text(&params, account);
     pg_add_text(&params, address);
     if (pg_run(conn, SQL_FORGIVE, &params, NULL, err) < 0)
@@ -316,10 +304,9 @@ int
 user_repo_address_failures(struct pg_conn *conn, const char *address, int64_t window_secs,
                            int64_t *ret_count, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_text(&params, address);
     pg_add_int(&params, window_secs);
     if (pg_run(conn, SQL_ADDRESS_FAILURES, &params, &rows, err) < 0)

@@ -117,10 +117,9 @@ ready_finish(struct request *request, struct err *err)
 {
     struct readiness readiness = readiness_of(request->ctx);
     bool ready = readiness.database == ERR_NONE && readiness.storage == ERR_NONE;
-    AUTO_BUF struct buf body;
+    AUTO_BUF struct buf body = {.max = READY_MAX_BYTES};
 
     (void)err;
-    buf_init(&body, READY_MAX_BYTES);
     buf_printf(&body, "{\"ready\":%s,\"database\":\"%s\",\"storage\":\"%s\"}\n",
                ready ? "true" : "false", word_of(readiness.database), word_of(readiness.storage));
     reply_bytes(request, ready ? 200 : 503, "application/json", &body);
@@ -135,9 +134,8 @@ ready_finish(struct request *request, struct err *err)
 static int
 metrics_finish(struct request *request, struct err *err)
 {
-    AUTO_BUF struct buf body;
+    AUTO_BUF struct buf body = {.max = METRICS_MAX_BYTES};
 
-    buf_init(&body, METRICS_MAX_BYTES);
     metrics_render(&body);
     if (buf_check(&body, err) < 0)
         return -1;
@@ -163,10 +161,9 @@ static const char LANDING[] =
 static int
 landing_finish(struct request *request, struct err *err)
 {
-    AUTO_BUF struct buf body;
+    AUTO_BUF struct buf body = {.max = sizeof(LANDING)};
 
     (void)err;
-    buf_init(&body, sizeof(LANDING));
     buf_adds(&body, LANDING);
     reply_bytes(request, 200, "text/html; charset=utf-8", &body);
     reply_header(request, "Content-Security-Policy", "default-src 'none'");

@@ -16,11 +16,10 @@
 static void
 test_what_was_added_reads_as_a_string(void **state)
 {
-    AUTO_BUF struct buf buf;
+    AUTO_BUF struct buf buf = {.max = 1000};
     struct err err = {0};
 
     (void)state;
-    buf_init(&buf, 1000);
     buf_adds(&buf, "a");
     assert_string_equal(buf.data, "a");
     buf_addc(&buf, 'b');
@@ -34,10 +33,9 @@ test_what_was_added_reads_as_a_string(void **state)
 static void
 test_adding_nothing_makes_an_empty_string(void **state)
 {
-    AUTO_BUF struct buf buf;
+    AUTO_BUF struct buf buf = {.max = 0};
 
     (void)state;
-    buf_init(&buf, 0);
     buf_add(&buf, NULL, 0);
     assert_string_equal(buf.data, "");
     assert_false(buf.over);
@@ -46,11 +44,10 @@ test_adding_nothing_makes_an_empty_string(void **state)
 static void
 test_exactly_the_ceiling_fits_and_one_more_does_not(void **state)
 {
-    AUTO_BUF struct buf buf;
+    AUTO_BUF struct buf buf = {.max = 4};
     struct err err = {0};
 
     (void)state;
-    buf_init(&buf, 4);
     buf_adds(&buf, "abcd");
     assert_int_equal(buf_check(&buf, &err), 0);
     buf_addc(&buf, 'e');
@@ -62,10 +59,9 @@ test_exactly_the_ceiling_fits_and_one_more_does_not(void **state)
 static void
 test_after_the_ceiling_nothing_smaller_slips_in(void **state)
 {
-    AUTO_BUF struct buf buf;
+    AUTO_BUF struct buf buf = {.max = 4};
 
     (void)state;
-    buf_init(&buf, 4);
     buf_adds(&buf, "abcde");
     buf_adds(&buf, "x");
     assert_int_equal(buf.len, 0);
@@ -79,13 +75,12 @@ test_after_the_ceiling_nothing_smaller_slips_in(void **state)
 static void
 test_long_formats_grow_the_buffer_and_respect_the_ceiling(void **state)
 {
-    AUTO_BUF struct buf buf;
+    AUTO_BUF struct buf buf = {.max = 4001};
     char text[2001];
 
     (void)state;
     memset(text, 'q', 2000);
     text[2000] = 0;
-    buf_init(&buf, 4001);
     buf_printf(&buf, "%s", text);
     buf_printf(&buf, "%s", text);
     assert_int_equal(buf.len, 4000);
@@ -99,10 +94,9 @@ test_long_formats_grow_the_buffer_and_respect_the_ceiling(void **state)
 static void
 test_a_length_that_would_overflow_is_refused(void **state)
 {
-    AUTO_BUF struct buf buf;
+    AUTO_BUF struct buf buf = {.max = SIZE_MAX};
 
     (void)state;
-    buf_init(&buf, SIZE_MAX);
     buf_adds(&buf, "abc");
     buf_add(&buf, "abc", SIZE_MAX - 2);
     assert_true(buf.over);
@@ -112,10 +106,9 @@ test_a_length_that_would_overflow_is_refused(void **state)
 static void
 test_bytes_with_zeros_are_kept(void **state)
 {
-    AUTO_BUF struct buf buf;
+    AUTO_BUF struct buf buf = {.max = 100};
 
     (void)state;
-    buf_init(&buf, 100);
     buf_add(&buf, "a\0b", 3);
     assert_true(slice_eq(buf_slice(&buf), SLICE("a\0b")));
 }
@@ -123,10 +116,9 @@ test_bytes_with_zeros_are_kept(void **state)
 static void
 test_many_small_pieces_arrive_whole(void **state)
 {
-    AUTO_BUF struct buf buf;
+    AUTO_BUF struct buf buf = {.max = 1 << 20};
 
     (void)state;
-    buf_init(&buf, 1 << 20);
     for (int i = 0; i < 100000; i++)
         buf_addc(&buf, (char)('a' + i % 26));
     assert_int_equal(buf.len, 100000);

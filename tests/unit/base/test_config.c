@@ -315,12 +315,11 @@ test_a_named_file_must_exist(void **state)
 static void
 test_secrets_are_neither_shown_nor_told_in_errors(void **state)
 {
-    AUTO_BUF struct buf out;
+    AUTO_BUF struct buf out = {.max = 1 << 16};
     struct config config;
     struct err err = {0};
 
     (void)state;
-    buf_init(&out, 1 << 16);
     assert_int_equal(load_text("db_connection_string = host=h password=hunter2\n", &config, &err),
                      0);
     assert_string_equal(config.db_connection_string, "host=h password=hunter2");
@@ -339,14 +338,12 @@ test_secrets_are_neither_shown_nor_told_in_errors(void **state)
 static void
 test_what_is_shown_reads_back(void **state)
 {
-    AUTO_BUF struct buf once;
-    AUTO_BUF struct buf twice;
+    AUTO_BUF struct buf once = {.max = 1 << 16};
+    AUTO_BUF struct buf twice = {.max = 1 << 16};
     struct config config;
     struct err err = {0};
 
     (void)state;
-    buf_init(&once, 1 << 16);
-    buf_init(&twice, 1 << 16);
     assert_int_equal(load_text("manifest_cache = 1234567\nmax_upload_size = 3K\n", &config, &err),
                      0);
     config_show(&config, &once);
@@ -360,13 +357,11 @@ test_what_is_shown_reads_back(void **state)
 static void
 test_the_example_file_is_up_to_date(void **state)
 {
-    AUTO_BUF struct buf expected;
-    AUTO_BUF struct buf found;
+    AUTO_BUF struct buf expected = {.max = 1 << 16};
+    AUTO_BUF struct buf found = {.max = 1 << 16};
     struct err err = {0};
 
     (void)state;
-    buf_init(&expected, 1 << 16);
-    buf_init(&found, 1 << 16);
     config_example(&expected);
     assert_int_equal(buf_check(&expected, &err), 0);
     if (fs_read_file("oxicloudd.conf.example", 1 << 16, &found, &err) < 0)
@@ -377,15 +372,13 @@ test_the_example_file_is_up_to_date(void **state)
 static void
 test_the_example_with_its_keys_in_force_changes_nothing(void **state)
 {
-    AUTO_BUF struct buf example;
-    AUTO_BUF struct buf in_force;
+    AUTO_BUF struct buf example = {.max = 1 << 16};
+    AUTO_BUF struct buf in_force = {.max = 1 << 16};
     struct buf shown[2];
     struct config config;
     struct err err = {0};
 
     (void)state;
-    buf_init(&example, 1 << 16);
-    buf_init(&in_force, 1 << 16);
     config_example(&example);
     for (const char *p = example.data; *p; p++) {
         bool is_key = *p == '#' && p[1] >= 'a' && p[1] <= 'z';

@@ -60,12 +60,11 @@ static void
 test_a_file_comes_back_as_it_was_written(void **state)
 {
     AUTO_FREE char *path = mem_printf("%s/whole", root);
-    AUTO_BUF struct buf out;
+    AUTO_BUF struct buf out = {.max = 100};
     struct err err = {0};
     struct stat st;
 
     (void)state;
-    buf_init(&out, 100);
     assert_int_equal(fs_write_file(path, "a\0b", 3, 0640, &err), 0);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0640);
@@ -87,12 +86,11 @@ test_writing_replaces_and_leaves_nothing_aside(void **state)
 {
     AUTO_FREE char *dir = mem_printf("%s/replace", root);
     AUTO_FREE char *path = mem_printf("%s/file", dir);
-    AUTO_BUF struct buf out;
+    AUTO_BUF struct buf out = {.max = 100};
     struct err err = {0};
     int count = 0;
 
     (void)state;
-    buf_init(&out, 100);
     assert_int_equal(fs_mkdir_p(dir, 0700, &err), 0);
     assert_int_equal(fs_write_file(path, "old and long", 12, 0600, &err), 0);
     assert_int_equal(fs_write_file(path, "new", 3, 0600, &err), 0);
@@ -135,13 +133,11 @@ test_reading_stops_at_the_limit(void **state)
 {
     AUTO_FREE char *path = mem_printf("%s/large", root);
     AUTO_FREE char *data = mem_zalloc(50000);
-    AUTO_BUF struct buf out;
-    AUTO_BUF struct buf small;
+    AUTO_BUF struct buf out = {.max = 100000};
+    AUTO_BUF struct buf small = {.max = 100};
     struct err err = {0};
 
     (void)state;
-    buf_init(&out, 100000);
-    buf_init(&small, 100);
     assert_int_equal(fs_write_file(path, data, 50000, 0600, &err), 0);
     assert_int_equal(fs_read_file(path, 49999, &out, &err), -1);
     assert_int_equal(err.code, ERR_TOO_LARGE);
@@ -158,12 +154,11 @@ static void
 test_what_is_missing_is_not_found(void **state)
 {
     AUTO_FREE char *path = mem_printf("%s/no/such", root);
-    AUTO_BUF struct buf out;
+    AUTO_BUF struct buf out = {.max = 100};
     struct err err = {0};
     uint64_t bytes;
 
     (void)state;
-    buf_init(&out, 100);
     assert_int_equal(fs_read_file(path, 10, &out, &err), -1);
     assert_int_equal(err.code, ERR_NOT_FOUND);
     assert_non_null(strstr(err.msg, path));

@@ -43,7 +43,7 @@ render(struct buf *out)
 static void
 test_every_metric_exists_from_the_first_scrape(void **state)
 {
-    AUTO_BUF struct buf out;
+    AUTO_BUF struct buf out = {0};
 
     (void)state;
     render(&out);
@@ -56,7 +56,7 @@ test_every_metric_exists_from_the_first_scrape(void **state)
 static void
 test_counters_and_gauges_show_their_values(void **state)
 {
-    AUTO_BUF struct buf out;
+    AUTO_BUF struct buf out = {0};
 
     (void)state;
     metric_add(METRIC_HTTP_REQUESTS_2XX, 2);
@@ -74,7 +74,7 @@ test_counters_and_gauges_show_their_values(void **state)
 static void
 test_histograms_are_cumulative_and_in_seconds(void **state)
 {
-    AUTO_BUF struct buf out;
+    AUTO_BUF struct buf out = {0};
 
     (void)state;
     metric_observe_us(METRIC_SYNC_SECONDS, -5);
@@ -95,7 +95,7 @@ test_histograms_are_cumulative_and_in_seconds(void **state)
 static void
 test_the_process_is_described(void **state)
 {
-    AUTO_BUF struct buf out;
+    AUTO_BUF struct buf out = {0};
     double now = (double)clock_now_us() / 1e6;
     double start;
 
@@ -110,7 +110,7 @@ test_the_process_is_described(void **state)
 static void
 test_the_text_keeps_to_the_format(void **state)
 {
-    AUTO_BUF struct buf out;
+    AUTO_BUF struct buf out = {0};
     char family[128] = "";
     char *at;
     char *line;
@@ -148,7 +148,7 @@ test_the_text_keeps_to_the_format(void **state)
 static void
 test_no_family_is_announced_twice(void **state)
 {
-    AUTO_BUF struct buf out;
+    AUTO_BUF struct buf out = {0};
 
     (void)state;
     render(&out);
@@ -179,7 +179,7 @@ count_much(void *arg)
 static void
 test_threads_lose_no_counts(void **state)
 {
-    AUTO_BUF struct buf out;
+    AUTO_BUF struct buf out = {0};
     pthread_t threads[4];
 
     (void)state;

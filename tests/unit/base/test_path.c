@@ -125,10 +125,9 @@ test_neighbours_of_forbidden_characters_are_fine(void **state)
 static int
 parse_name_of(char c, size_t count, struct err *err)
 {
-    AUTO_BUF struct buf raw;
+    AUTO_BUF struct buf raw = {.max = 1 << 20};
     struct path path;
 
-    buf_init(&raw, 1 << 20);
     buf_addc(&raw, '/');
     for (size_t i = 0; i < count; i++)
         buf_addc(&raw, c);
@@ -169,10 +168,9 @@ test_a_name_has_at_most_255_bytes_as_it_is_written(void **state)
 static int
 parse_depth(size_t depth, struct err *err)
 {
-    AUTO_BUF struct buf raw;
+    AUTO_BUF struct buf raw = {.max = 1 << 20};
     struct path path;
 
-    buf_init(&raw, 1 << 20);
     for (size_t i = 0; i < depth; i++)
         buf_adds(&raw, "/a");
     return path_parse(buf_slice(&raw), &arena, &path, err);
@@ -214,10 +212,9 @@ test_hrefs_read_back_as_the_same_path(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(raws); i++) {
-        AUTO_BUF struct buf href;
+        AUTO_BUF struct buf href = {.max = 1000};
         struct path path = parsed(raws[i]);
 
-        buf_init(&href, 1000);
         path_href(&href, &path, false);
         assert_string_equal(href.data, raws[i]);
     }
@@ -226,12 +223,11 @@ test_hrefs_read_back_as_the_same_path(void **state)
 static void
 test_a_collection_has_one_final_slash(void **state)
 {
-    AUTO_BUF struct buf href;
+    AUTO_BUF struct buf href = {.max = 1000};
     struct path root = parsed("/");
     struct path folder = parsed("/a/b");
 
     (void)state;
-    buf_init(&href, 1000);
     path_href(&href, &root, true);
     assert_string_equal(href.data, "/");
     buf_clear(&href);

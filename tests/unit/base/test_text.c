@@ -135,11 +135,10 @@ test_base64_knows_exactly_64_letters(void **state)
 static void
 test_base64url_has_no_padding_and_no_seams(void **state)
 {
-    AUTO_BUF struct buf out;
+    AUTO_BUF struct buf out = {.max = 1000};
     unsigned char data[400];
 
     (void)state;
-    buf_init(&out, 1000);
     text_base64url(&out, "\xfb\xff\xbf", 3);
     assert_string_equal(out.data, "-_-_");
     buf_clear(&out);
@@ -155,10 +154,9 @@ test_base64url_has_no_padding_and_no_seams(void **state)
 static void
 test_percent_encoding_leaves_only_unreserved_characters(void **state)
 {
-    AUTO_BUF struct buf out;
+    AUTO_BUF struct buf out = {.max = 1000};
 
     (void)state;
-    buf_init(&out, 1000);
     text_percent_encode(&out, SLICE("aZ09-._~ /%#?&+<>\"'\xc3\xa4\x7f"));
     assert_string_equal(out.data, "aZ09-._~%20%2F%25%23%3F%26%2B%3C%3E%22%27%C3%A4%7F");
 }
@@ -190,14 +188,13 @@ test_percent_decoding_happens_once(void **state)
 static void
 test_every_byte_survives_encoding_and_decoding(void **state)
 {
-    AUTO_BUF struct buf encoded;
+    AUTO_BUF struct buf encoded = {.max = 1000};
     struct slice out;
     char bytes[256];
 
     (void)state;
     for (int i = 0; i < 256; i++)
         bytes[i] = (char)i;
-    buf_init(&encoded, 1000);
     text_percent_encode(&encoded, (struct slice){bytes, 256});
     assert_true(text_percent_decode(buf_slice(&encoded), &arena, &out));
     assert_true(slice_eq(out, (struct slice){bytes, 256}));
@@ -206,10 +203,9 @@ test_every_byte_survives_encoding_and_decoding(void **state)
 static void
 test_xml_escapes_what_markup_is_made_of(void **state)
 {
-    AUTO_BUF struct buf out;
+    AUTO_BUF struct buf out = {.max = 1000};
 
     (void)state;
-    buf_init(&out, 1000);
     text_xml_escape(&out, SLICE("<a href=\"x\">'&amp;'</a>"));
     assert_string_equal(out.data, "&lt;a href=&quot;x&quot;&gt;&#39;&amp;amp;&#39;&lt;/a&gt;");
 }

@@ -44,10 +44,9 @@ test_values_come_back_as_they_were_sent(void **state)
                               " -70000::integer";
     struct pg_conn *conn = connect_to(*state);
     struct digest digest = digest_of("x", 1);
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
 
-    pg_params_init(&params);
     pg_add_int(&params, INT64_MIN);
     pg_add_bool(&params, true);
     pg_add_text(&params, "a\u00e4\U0001f600'\\");
@@ -82,11 +81,10 @@ test_arrays_arrive_in_order_also_empty_ones(void **state)
         " cardinality($3::bytea[]), encode(($4::bytea[])[2], 'hex')";
     struct pg_conn *conn = connect_to(*state);
     struct digest digests[] = {digest_of("a", 1), digest_of("b", 1)};
-    AUTO_PARAMS struct pg_params params;
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
     char hex[DIGEST_HEX_SIZE];
 
-    pg_params_init(&params);
     pg_add_int_array(&params, (int64_t[]){3, -1, 2}, 3);
     pg_add_text_array(&params, (char *[]){"x,y", "", "\u00fc"}, 3);
     pg_add_digest_array(&params, NULL, 0);
@@ -159,11 +157,10 @@ test_a_statement_that_fails_can_be_run_again(void **state)
     struct pg_conn *conn = connect_to(*state);
 
     for (int64_t i = 0; i < 3; i++) {
-        AUTO_PARAMS struct pg_params params;
+        AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
         AUTO_ROWS struct pg_rows *rows = NULL;
         struct err err = {0};
 
-        pg_params_init(&params);
         pg_add_int(&params, i);
         assert_int_equal(pg_run(conn, SQL, &params, &rows, &err), i == 0 ? -1 : 0);
         if (i > 0)
