@@ -68,8 +68,7 @@ struct blob_backend {
 
 int blob_put(struct blob_backend *be, const struct blob_key *key, const void *data, size_t len,
              struct err *err);
-int blob_sync(struct blob_backend *be, const struct blob_key *keys, size_t count,
-              struct err *err);
+int blob_sync(struct blob_backend *be, const struct blob_key *keys, size_t count, struct err *err);
 int blob_read(struct blob_backend *be, const struct blob_key *key, uint64_t off, void *dst,
               size_t len, struct err *err);
 void blob_will_read(struct blob_backend *be, const struct blob_key *key);
@@ -77,8 +76,7 @@ void blob_forget(struct blob_backend *be, const struct blob_key *key);
 int blob_stat(struct blob_backend *be, const struct blob_key *key, uint64_t *ret_stored_bytes,
               struct err *err);
 int blob_remove(struct blob_backend *be, const struct blob_key *key, struct err *err);
-int blob_list(struct blob_backend *be, uint8_t prefix, blob_list_fn fn, void *ctx,
-              struct err *err);
+int blob_list(struct blob_backend *be, uint8_t prefix, blob_list_fn fn, void *ctx, struct err *err);
 int blob_health(struct blob_backend *be, struct err *err);
 /* ERR_NOT_FOUND: the backend cannot say. */
 int blob_free_bytes(struct blob_backend *be, uint64_t *ret_bytes, struct err *err);

@@ -53,10 +53,8 @@ disk_trouble(struct err *err)
     switch (err->code) {
     case ERR_QUOTA:
     case ERR_BUSY:
-    case ERR_UNAVAILABLE:
-        break;
-    default:
-        err->code = ERR_IO;
+    case ERR_UNAVAILABLE: break;
+    default: err->code = ERR_IO;
     }
     return -1;
 }
@@ -241,8 +239,8 @@ local_sync(struct blob_backend *be, const struct blob_key *keys, size_t count, s
 }
 
 static int
-local_read(struct blob_backend *be, const struct blob_key *key, uint64_t off, void *dst,
-           size_t len, struct err *err)
+local_read(struct blob_backend *be, const struct blob_key *key, uint64_t off, void *dst, size_t len,
+           struct err *err)
 {
     AUTO_CLOSE int fd = open_blob(local_of(be), key, O_RDONLY);
     char name[BLOB_NAME_SIZE];

@@ -17,7 +17,7 @@ struct chunker_sizes {
     size_t least_bytes;
     size_t average_bytes; /* a power of two from 16 KiB to 1 MiB (a mask must be known for it) */
     size_t most_bytes;
-    unsigned level;       /* of normalisation: 0 to 3 */
+    unsigned level; /* of normalisation: 0 to 3 */
 };
 
 /* 64 KiB, 256 KiB, 1 MiB, level 1: what the store uses. */
@@ -30,7 +30,7 @@ struct chunker {
     struct chunker_sizes sizes;
     uint64_t mask_before; /* of the centre */
     uint64_t mask_after;
-    size_t scanned;       /* bytes of the current chunk looked at already */
+    size_t scanned; /* bytes of the current chunk looked at already */
     uint64_t hash;
 };
 

@@ -44,11 +44,11 @@ struct content_reader {
 
     pthread_mutex_t lock; /* for all that follows, but for the bytes of slots in use */
     pthread_cond_t changed;
-    unsigned ref_count;   /* the owner and jobs */
+    unsigned ref_count; /* the owner and jobs */
     struct manifest *manifest;
-    size_t head_chunk;    /* being handed out */
-    size_t next_chunk;    /* not wanted yet */
-    unsigned job_count;   /* submitted and not begun */
+    size_t head_chunk;  /* being handed out */
+    size_t next_chunk;  /* not wanted yet */
+    unsigned job_count; /* submitted and not begun */
     void (*notify_fn)(void *arg);
     void *notify_arg;
     bool is_notifying;
@@ -298,8 +298,7 @@ start_fetches(struct content_reader *reader)
     reader->job_count += missing;
     reader->ref_count += missing;
     pthread_mutex_unlock(&reader->lock);
-    while (missing > 0 &&
-           workers_submit(reader->store->workers, fetch_job, reader, &ignored) == 0)
+    while (missing > 0 && workers_submit(reader->store->workers, fetch_job, reader, &ignored) == 0)
         missing--;
     if (missing == 0)
         return;

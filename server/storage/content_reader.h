@@ -24,7 +24,7 @@ struct byte_range {
 enum content_reader_state {
     CONTENT_READER_BYTES, /* some bytes were handed out */
     CONTENT_READER_END,
-    CONTENT_READER_WAIT,  /* nothing is ready yet */
+    CONTENT_READER_WAIT, /* nothing is ready yet */
 };
 
 /* range lies inside the content (ERR_INVALID otherwise). ERR_NOT_FOUND: no such content. Fetching

@@ -62,8 +62,8 @@ remember(struct dedup *dedup, const struct digest *id)
     if (*slot != 0)
         return false;
     assert(dedup->count < UINT32_MAX);
-    dedup->entries = mem_grow(dedup->entries, &dedup->entries_cap, dedup->count + 1,
-                              sizeof(*dedup->entries));
+    dedup->entries =
+        mem_grow(dedup->entries, &dedup->entries_cap, dedup->count + 1, sizeof(*dedup->entries));
     dedup->entries[dedup->count++] = (struct dedup_entry){.id = *id};
     *slot = (uint32_t)dedup->count;
     return true;

@@ -31,7 +31,7 @@ struct dedup {
     struct dedup_entry *entries; /* distinct, in the order they came */
     size_t count;
     size_t entries_cap;
-    uint32_t *slots;             /* hash table of index + 1 */
+    uint32_t *slots; /* hash table of index + 1 */
     size_t slot_count;
     uint64_t hash_key;
 };

@@ -45,18 +45,10 @@ static uint32_t
 mix(unsigned i, uint32_t b, uint32_t c, uint32_t d, unsigned *ret_word)
 {
     switch (i / 16) {
-    case 0:
-        *ret_word = i;
-        return (b & c) | (~b & d);
-    case 1:
-        *ret_word = (5 * i + 1) % 16;
-        return (b & d) | (c & ~d);
-    case 2:
-        *ret_word = (3 * i + 5) % 16;
-        return b ^ c ^ d;
-    default:
-        *ret_word = 7 * i % 16;
-        return c ^ (b | ~d);
+    case 0: *ret_word = i; return (b & c) | (~b & d);
+    case 1: *ret_word = (5 * i + 1) % 16; return (b & d) | (c & ~d);
+    case 2: *ret_word = (3 * i + 5) % 16; return b ^ c ^ d;
+    default: *ret_word = 7 * i % 16; return c ^ (b | ~d);
     }
 }
 

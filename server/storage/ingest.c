@@ -116,9 +116,9 @@ struct settle_run {
     enum dedup_verdict verdicts[INGEST_BATCH_CHUNKS];
     size_t new_chunks[INGEST_BATCH_CHUNKS]; /* indexes into batch->chunks */
     size_t new_count;
-    struct stored_chunk *new_blobs;         /* one for each of new_chunks */
+    struct stored_chunk *new_blobs; /* one for each of new_chunks */
     pthread_mutex_t lock;
-    struct err err;                         /* under lock */
+    struct err err; /* under lock */
 };
 
 static void

@@ -33,7 +33,7 @@ struct ingest_content {
     struct digest content_id;
     uint64_t size_bytes;
     size_t chunk_count;
-    const uint8_t *packed;             /* chunk_count records, see manifest_pack() */
+    const uint8_t *packed; /* chunk_count records, see manifest_pack() */
     size_t distinct_count;
     const struct digest *distinct_ids; /* sorted */
     size_t written_count;

@@ -46,8 +46,8 @@ manifest_bytes(size_t chunk_count)
 }
 
 int
-manifest_new(const struct stored_chunk *chunks, size_t chunk_count,
-             struct manifest **ret_manifest, struct err *err)
+manifest_new(const struct stored_chunk *chunks, size_t chunk_count, struct manifest **ret_manifest,
+             struct err *err)
 {
     struct manifest *manifest = mem_alloc(manifest_bytes(chunk_count));
     AUTO_FREE uint8_t *packed = mem_array(chunk_count + 1, MANIFEST_RECORD_BYTES);

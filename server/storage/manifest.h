@@ -19,15 +19,15 @@ enum chunk_codec { CHUNK_RAW = 0 };
 struct stored_chunk {
     struct digest id;
     uint64_t generation;
-    uint32_t size_bytes;   /* plain */
+    uint32_t size_bytes; /* plain */
     uint32_t stored_bytes;
-    uint64_t check;        /* digest_check() of the stored bytes */
+    uint64_t check; /* digest_check() of the stored bytes */
     enum chunk_codec codec;
 };
 
 struct manifest_entry {
     struct stored_chunk chunk;
-    uint64_t off;          /* of its first byte in the content */
+    uint64_t off; /* of its first byte in the content */
 };
 
 /* Shared, counted, never changed after manifest_new() returned it. */

@@ -3,8 +3,8 @@
 #include "base/metrics.h"
 
 int
-store_manifest(struct store *store, const struct digest *content_id,
-               struct manifest **ret_manifest, struct err *err)
+store_manifest(struct store *store, const struct digest *content_id, struct manifest **ret_manifest,
+               struct err *err)
 {
     struct manifest *manifest = manifest_cache_get(store->manifests, content_id);
 

@@ -18,11 +18,11 @@ struct store {
     struct blob_backend *backend;
     struct chunk_index *index;
     struct manifest_cache *manifests;
-    struct workers *workers;        /* disk and index work of uploads and read-ahead */
+    struct workers *workers; /* disk and index work of uploads and read-ahead */
     struct chunker_sizes sizes;
     int64_t lease_secs;
-    uint64_t ingest_memory_bytes;   /* shared by all uploads under way */
-    _Atomic unsigned ingest_count;  /* uploads under way */
+    uint64_t ingest_memory_bytes;  /* shared by all uploads under way */
+    _Atomic unsigned ingest_count; /* uploads under way */
 };
 
 /* The manifest of a content, from the cache or the index; the caller owns one reference. */

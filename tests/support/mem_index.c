@@ -142,8 +142,7 @@ drop_content(struct mem_index *mem, struct content_row *content)
 
 static int
 mem_collect(struct chunk_index *index, int64_t grace_secs, struct blob_key *keys,
-            uint32_t *stored_bytes, size_t cap, size_t *ret_count, bool *ret_more,
-            struct err *err)
+            uint32_t *stored_bytes, size_t cap, size_t *ret_count, bool *ret_more, struct err *err)
 {
     struct mem_index *mem = mem_of(index);
     int64_t newest = mem->now - grace_secs;
@@ -269,8 +268,8 @@ add_chunks(struct mem_index *mem, const struct ingest_content *content, size_t *
             losers[(*ret_loser_count)++] = i;
             continue;
         }
-        mem->chunks = mem_grow(mem->chunks, &mem->chunk_cap, mem->chunk_count + 1,
-                               sizeof(*mem->chunks));
+        mem->chunks =
+            mem_grow(mem->chunks, &mem->chunk_cap, mem->chunk_count + 1, sizeof(*mem->chunks));
         mem->chunks[mem->chunk_count++] = (struct chunk_row){.chunk = content->written[i]};
     }
 }
@@ -282,8 +281,8 @@ add_content(struct mem_index *mem, const struct ingest_content *content)
     size_t ids_len = content->distinct_count * sizeof(struct digest);
     struct content_row *row;
 
-    mem->contents = mem_grow(mem->contents, &mem->content_cap, mem->content_count + 1,
-                             sizeof(*mem->contents));
+    mem->contents =
+        mem_grow(mem->contents, &mem->content_cap, mem->content_count + 1, sizeof(*mem->contents));
     row = &mem->contents[mem->content_count++];
     *row = (struct content_row){
         .id = content->content_id,

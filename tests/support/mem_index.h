@@ -9,13 +9,7 @@
 #include "storage/chunk_index.h"
 #include "storage/ingest.h"
 
-enum mem_question {
-    MEM_LEASE,
-    MEM_LOAD_MANIFEST,
-    MEM_COLLECT,
-    MEM_NAMED,
-    MEM_QUESTION_COUNT
-};
+enum mem_question { MEM_LEASE, MEM_LOAD_MANIFEST, MEM_COLLECT, MEM_NAMED, MEM_QUESTION_COUNT };
 
 struct chunk_index *mem_index_new(void);
 void mem_index_free(struct chunk_index *index);

@@ -12,8 +12,7 @@
 /* b2sum -l 256 of nothing and of "abc". */
 static const char HEX_OF_NOTHING[] =
     "0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8";
-static const char HEX_OF_ABC[] =
-    "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319";
+static const char HEX_OF_ABC[] = "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319";
 
 static void
 test_a_digest_is_what_b2sum_prints(void **state)
