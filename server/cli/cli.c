@@ -29,7 +29,7 @@ static const struct cli_command COMMANDS[] = {
      "trash restore USER ID",
      "What a user has deleted.", cmd_trash},
     {"gc", "gc [--grace SECS]",
-     "Gives back the space that nothing keeps. With 0 nothing may be uploaded meanwhile.", cmd_gc},
+     "Gives back the space that nothing has kept for SECS (the setting, if not said).", cmd_gc},
     {"verify", "verify [--deep] [--repair]",
      "Recomputes references and looks for every chunk; reads them all; sets references right.",
      cmd_verify},

@@ -119,12 +119,11 @@ sweep_blob(void *ctx, const struct blob_key *key, uint64_t stored_bytes, int64_t
     return sweep_batch(sweep, err);
 }
 
-/* The blobs of an upload under way have no row yet; it keeps them younger than its lease. */
+/* The blobs of an upload under way have no row yet, and nobody knows of every upload on every
+ * node; but each keeps its blobs younger than its lease. */
 static int64_t
 sweep_age_secs(const struct store *store, int64_t grace_secs)
 {
-    if (grace_secs == 0) /* asked for by somebody who knows that nothing is being uploaded */
-        return 0;
     return grace_secs > store->lease_secs ? grace_secs : store->lease_secs;
 }
 

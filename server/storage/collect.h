@@ -1,8 +1,8 @@
 /*
  * collect: gives back space in small batches. collect_garbage() deletes what nothing keeps: rows
  * first, blobs after the commit. collect_sweep() deletes blobs that no row names and that are
- * older than the grace time: what crashed uploads left. Both stop early when *stop becomes true.
- * Any number of nodes may do it at once.
+ * older than the grace time, and than a lease in any case: what crashed uploads left. Both stop
+ * early when *stop becomes true. Any number of nodes may do it at once, whatever is uploaded.
  */
 #ifndef OXI_STORAGE_COLLECT_H
 #define OXI_STORAGE_COLLECT_H

@@ -140,7 +140,7 @@ test_a_sweep_leaves_alone_what_is_younger_than_a_lease(void **state)
     mem_backend_age(mem->backend, 120);
     assert_int_equal(sweep(mem, 1).blob_count, 1);
     leave_blobs(mem, noise, 50000);
-    assert_int_equal(sweep(mem, 0).blob_count, 1); /* none at all, because none was asked for */
+    assert_int_equal(sweep(mem, 0).blob_count, 0); /* it might belong to an upload under way */
     mem_store_free(mem);
 }
 
@@ -156,6 +156,7 @@ test_an_upload_whose_blobs_were_swept_fails(void **state)
     (void)state;
     assert_int_equal(ingest_push(ingest, data, 20 << 20, &err), 0);
     assert_int_equal(ingest_push(ingest, data, 20 << 20, &err), 0); /* the first ones are settled */
+    mem_backend_age(mem->backend, MEM_STORE_LEASE_SECS + 60); /* a clock that was set */
     assert_true(sweep(mem, 0).blob_count > 0);
     assert_int_equal(ingest_finish(ingest, &content, &err), -1);
     assert_int_equal(err.code, ERR_BUSY);
@@ -193,6 +194,7 @@ test_a_blob_that_cannot_be_removed_is_left_to_the_next_sweep(void **state)
     mem_backend_fail(mem->backend, MEM_REMOVE, 1, 1, ERR_IO);
     assert_int_equal(collect(mem, 0).blob_count, 0);
     assert_int_equal(mem_index_chunk_count(mem->index), 0);
+    mem_backend_age(mem->backend, MEM_STORE_LEASE_SECS + 60);
     assert_int_equal(sweep(mem, 0).blob_count, 1);
     mem_store_free(mem);
 }
@@ -206,6 +208,7 @@ test_trouble_is_passed_on(void **state)
 
     (void)state;
     leave_blobs(mem, noise, 50000);
+    mem_backend_age(mem->backend, MEM_STORE_LEASE_SECS + 60);
     mem_index_fail(mem->index, MEM_COLLECT, 1, 1, ERR_UNAVAILABLE);
     assert_int_equal(collect_garbage(&mem->store, 0, &go_on, &result, &err), -1);
     assert_int_equal(err.code, ERR_UNAVAILABLE);
