@@ -18,10 +18,10 @@ def installation(request, servers):
     return server.start() if request.param.startswith("beside") else server
 
 
-@pytest.fixture
-def idle(servers):
-    """An initialised installation without a running server."""
-    return servers.prepare()
+@pytest.fixture(scope="module")
+def idle(module_servers):
+    """An initialised installation without a running server, for tests that leave it as it was."""
+    return module_servers.prepare()
 
 
 def fails(server, *arguments, input="", status=1):
@@ -237,12 +237,12 @@ def test_a_user_lives_from_add_to_remove(installation):
     assert names() == [USER]
 
 
-@pytest.mark.parametrize("name", ["", "a:b", "a/b", "tab\tbed", "x" * 300])
+@pytest.mark.parametrize("name", ["", "a:b", "a/b", "tab\tbed", "x" * 300], ids=range(5))
 def test_a_name_that_cannot_be_used_is_refused(idle, name):
     assert fails(idle, "user", "add", name, input="a good password\n")
 
 
-@pytest.mark.parametrize("password", ["", "short", "\n", "x" * 2000])
+@pytest.mark.parametrize("password", ["", "short", "\n", "x" * 2000], ids=range(4))
 def test_a_password_that_cannot_be_used_is_refused(idle, password):
     assert fails(idle, "user", "add", "new", input=password)
     assert "new" not in idle.command("user", "list").stdout
