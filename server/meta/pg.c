@@ -32,7 +32,6 @@ enum {
 /* PostgreSQL counts microseconds from 2000-01-01. */
 static const int64_t epoch_shift_us = INT64_C(946684800) * 1000000;
 
-
 struct pg_conn {
     PGconn *pq;
     bool broken;
