@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <libpq-fe.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,12 +30,16 @@ enum {
     OID_TIMESTAMPTZ = 1184,
 };
 
+enum { HANG_ASK_MS = 3000 };
+
 /* PostgreSQL counts microseconds from 2000-01-01. */
 static const int64_t epoch_shift_us = INT64_C(946684800) * 1000000;
 
 struct pg_conn {
     PGconn *pq;
+    char *conninfo;   /* to ask whether the server is still there */
     bool broken;
+    bool hung;        /* it was, and gave no answer */
     bool begin_due;   /* BEGIN goes along with the next statement */
     bool may_repeat;
     const char **prepared; /* texts; the name on the server is "s<index>" */
@@ -119,7 +124,7 @@ set_failed(struct pg_conn *conn, const PGresult *res, struct err *err)
         conn->broken = true;
     if (state == NULL) { /* libpq itself: nothing came back */
         conn->broken = true;
-        return set_gone(PQerrorMessage(conn->pq), err);
+        return set_gone(conn->hung ? "the server hangs" : PQerrorMessage(conn->pq), err);
     }
     row = find_state(state);
     conn->broken = conn->broken || row->broken || is_fatal(res);
@@ -175,6 +180,7 @@ pg_connect(const char *conninfo, struct pg_conn **ret_conn, struct err *err)
                                   NULL};
     struct pg_conn *conn = mem_zalloc(sizeof(*conn));
 
+    conn->conninfo = mem_strdup(conninfo);
     conn->pq = PQconnectdbParams(keywords, values, 1);
     if (conn->pq == NULL || PQstatus(conn->pq) != CONNECTION_OK) {
         (void)set_gone(conn->pq == NULL ? "" : PQerrorMessage(conn->pq), err);
@@ -197,6 +203,7 @@ pg_close(struct pg_conn *conn)
         return;
     PQfinish(conn->pq);
     free(conn->prepared);
+    free(conn->conninfo);
     free(conn);
 }
 
@@ -403,14 +410,70 @@ remember_prepared(struct pg_conn *conn, const char *sql)
     conn->prepared[conn->prepared_count++] = sql;
 }
 
+static bool
+server_answers(const struct pg_conn *conn)
+{
+    static const char *const keywords[] = {"connect_timeout", "dbname", NULL};
+    const char *const values[] = {"3", conn->conninfo, NULL};
+
+    return PQpingParams(keywords, values, 1) == PQPING_OK;
+}
+
+/*
+ * PQgetResult() that does not wait for ever. A statement may take its time, so there is no limit
+ * to that; but a server that takes no new connection either will not answer this one.
+ */
+static PGresult *
+await_result(struct pg_conn *conn)
+{
+    while (PQisBusy(conn->pq)) {
+        struct pollfd input = {.fd = PQsocket(conn->pq), .events = POLLIN};
+        int ready = poll(&input, 1, HANG_ASK_MS);
+
+        if (ready == 0 && !server_answers(conn)) {
+            conn->hung = conn->broken = true;
+            return NULL;
+        }
+        if (ready > 0 && !PQconsumeInput(conn->pq))
+            break; /* the result says what is wrong */
+    }
+    return PQgetResult(conn->pq);
+}
+
+/* The last result of what was sent, or the first that is an error. */
+static PGresult *
+await_last(struct pg_conn *conn)
+{
+    PGresult *kept = NULL, *res;
+
+    while ((res = await_result(conn)) != NULL) {
+        if (kept == NULL || is_good(kept)) {
+            PQclear(kept);
+            kept = res;
+        } else {
+            PQclear(res);
+        }
+    }
+    if (!conn->hung)
+        return kept;
+    PQclear(kept);
+    return NULL;
+}
+
+static PGresult *
+run_words(struct pg_conn *conn, const char *sql)
+{
+    return PQsendQuery(conn->pq, sql) ? await_last(conn) : NULL;
+}
+
 /* The answer to one command of a pipeline, and the NULL that follows it. */
 static PGresult *
-next_result(PGconn *pq)
+next_result(struct pg_conn *conn)
 {
-    PGresult *res = PQgetResult(pq);
+    PGresult *res = await_result(conn);
 
     if (res != NULL && PQresultStatus(res) != PGRES_PIPELINE_SYNC)
-        PQclear(PQgetResult(pq));
+        PQclear(await_result(conn));
     return res;
 }
 
@@ -437,7 +500,7 @@ read_pipeline(struct pg_conn *conn, const char *sql, bool prepare)
     PGresult *kept = NULL;
 
     for (int i = 0; i < steps; i++) {
-        PGresult *res = next_result(conn->pq);
+        PGresult *res = next_result(conn);
 
         if (i == steps - 2 && prepare && res != NULL && is_good(res))
             remember_prepared(conn, sql);
@@ -448,7 +511,7 @@ read_pipeline(struct pg_conn *conn, const char *sql, bool prepare)
         if (res == NULL)
             return kept; /* the connection is gone */
     }
-    PQclear(next_result(conn->pq)); /* the sync */
+    PQclear(next_result(conn)); /* the sync */
     return kept;
 }
 
@@ -485,7 +548,10 @@ pg_run(struct pg_conn *conn, const char *sql, const struct pg_params *params,
     if (prepare || conn->begin_due)
         res = run_pipeline(conn, sql, name, prepare, &call);
     else
-        res = PQexecPrepared(conn->pq, name, call.count, call.values, call.lens, call.formats, 1);
+        res = PQsendQueryPrepared(conn->pq, name, call.count, call.values, call.lens,
+                                  call.formats, 1)
+                  ? await_last(conn)
+                  : NULL;
     if (res == NULL || !is_good(res)) {
         (void)set_failed(conn, res, err);
         PQclear(res);
@@ -507,7 +573,7 @@ pg_script(struct pg_conn *conn, const char *sql, struct err *err)
     int result = 0;
 
     conn->may_repeat = false;
-    res = PQexec(conn->pq, sql);
+    res = run_words(conn, sql);
     if (res == NULL || !is_good(res))
         result = set_failed(conn, res, err);
     PQclear(res);
@@ -533,7 +599,7 @@ pg_commit(struct pg_conn *conn, struct err *err)
         conn->begin_due = false;
         return 0;
     }
-    res = PQexec(conn->pq, "commit");
+    res = run_words(conn, "commit");
     if (res == NULL || !is_good(res))
         result = set_failed(conn, res, err);
     else if (strcmp(PQcmdStatus(res), "COMMIT") != 0)
