@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -111,7 +112,6 @@ start_daemon(struct server *server, const struct config *config, const struct ad
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->max_connections,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)config->idle_timeout_secs,
         MHD_OPTION_LISTEN_BACKLOG_SIZE, (unsigned)LISTEN_BACKLOG,
-        MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u,
         MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_ARRAY, pool, MHD_OPTION_END);
 }
@@ -180,6 +180,9 @@ server_stop(struct server *server, int64_t grace_ms)
 
     int listener = MHD_quiesce_daemon(server->daemon);
 
+    /* The library may still poll the descriptor; so it stays open, but nobody can connect. */
+    if (listener >= 0)
+        (void)shutdown(listener, SHUT_RDWR);
     atomic_store(&server->env.draining, true);
     if (!wait_until_zero(&server->env.active, grace_ms))
         log_warn("requests broken off at the end of the grace time: count=%lld",
