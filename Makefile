@@ -35,7 +35,7 @@ endif
 PACKAGES_build := gcc libc6-dev make pkg-config libmicrohttpd-dev libpq-dev libxxhash-dev \
     libjansson-dev libsodium-dev libexpat1-dev libutf8proc-dev libsystemd-dev
 PACKAGES_run   := postgresql-15
-PACKAGES_test  := libcmocka-dev python3 python3-pytest curl litmus rclone cadaver
+PACKAGES_test  := libcmocka-dev python3 python3-pytest python3-pytest-xdist curl litmus rclone cadaver
 
 # Asks dpkg first: with everything there, this needs neither root nor a network. PostgreSQL's
 # package would start a server of its own; the line in createcluster.conf, written only where
