@@ -116,11 +116,11 @@ def test_a_postgresql_that_hangs_puts_requests_off(server):
     try:
         for method, path, body in (("GET", "kept", None), ("PROPFIND", "", None),
                                    ("PUT", "new", b"x"), ("GET", "missing", None)):
-            reply = client.request(method, path, {"Depth": "0"}, body, secs=40)
+            reply = client.request(method, path, {"Depth": "0"}, body, secs=20)
             assert reply.status == 503, reply
             assert reply["Retry-After"].isdigit()
         assert server.client(None, None).get("/health").status == 200
-        assert server.client(None, None).get("/ready", secs=40).status == 503
+        assert server.client(None, None).get("/ready", secs=20).status == 503
     finally:
         for pid in stopped:
             with contextlib.suppress(ProcessLookupError):

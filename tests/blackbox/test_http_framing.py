@@ -115,6 +115,36 @@ def test_a_header_name_that_ends_in_a_blank_is_refused(tree, line):
     assert tree.is_missing("f")
 
 
+@pytest.mark.parametrize("lines", [
+    ["Content-Length: 5", "X-Folded: a\r\n Content-Length: 500"],
+    ["Content-Length: 5\r\n 00"], ["Content-Length:\r\n 5"], ["X-Bare: a\nContent-Length: 500"],
+    ["Transfer-Encoding: chunked\n\n0\r\n\r\n"], ["Transfer-Encoding: \r\n chunked"],
+    ["Content-Length: 5\0"], ["Transfer-Encoding\0: chunked", "Content-Length: 5"]])
+def test_folded_lines_and_bare_line_ends_hide_no_request(tree, lines):
+    hidden = hidden_delete(tree)
+    with tree.connect(5) as connection:
+        connection.try_send(tree.head("PUT", "f", lines) + b"hello" + hidden)
+        connection.finish_sending()
+        with contextlib.suppress(Closed, Late):
+            first = connection.reply(secs=2)
+            if first.status == 201 and tree.read("f") == b"hello":
+                return  # read as one body of five bytes: the second request was in the open
+    check_victim(tree)
+
+
+def test_chunked_coding_of_an_old_version_is_refused_or_ends_the_connection(tree):
+    hidden = hidden_delete(tree)
+    data = tree.head("PUT", "f", ["Transfer-Encoding: chunked", "Connection: keep-alive"],
+                     version="HTTP/1.0") + b"5\r\nhello\r\n0\r\n\r\n" + hidden
+    with tree.connect(5) as connection:
+        connection.try_send(data)
+        connection.finish_sending()
+        with contextlib.suppress(Closed, Late):
+            assert connection.reply(secs=2).status in (201, 400, 411, 501)
+            assert connection.is_closed()
+    check_victim(tree)
+
+
 def test_a_request_without_host_is_refused(tree):
     tree.make("f", b"x")
     assert first_status(tree, tree.head("GET", "f", host=False)) == 400

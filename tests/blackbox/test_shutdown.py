@@ -15,8 +15,10 @@ def refuses_connections(server):
     try:
         with socket.create_connection(server.address, 5):
             return False
-    except OSError:
+    except ConnectionRefusedError:
         return True
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
