@@ -47,7 +47,7 @@ on_header(void *cls, enum MHD_ValueKind kind, const char *key, const char *value
 }
 
 static int
-read_length(struct conn *conn, const struct framing *framing, struct err *err)
+read_length(struct conn *conn, const struct framing *framing, bool is_http10, struct err *err)
 {
     struct request *request = &conn->request;
 
@@ -55,6 +55,8 @@ read_length(struct conn *conn, const struct framing *framing, struct err *err)
         return err_set(err, ERR_INVALID, "the length of the body is given twice");
     if (framing->lengths && framing->encodings)
         return err_set(err, ERR_INVALID, "Content-Length together with Transfer-Encoding");
+    if (framing->encodings && is_http10) /* some proxy in between may not have understood it */
+        return err_set(err, ERR_INVALID, "Transfer-Encoding in HTTP/1.0");
     if (framing->encodings) {
         if (!text_eq_nocase(framing->encoding, SLICE("chunked")))
             return err_set(err, ERR_INVALID, "the only transfer coding understood is chunked");
@@ -133,6 +135,7 @@ head_read(struct conn *conn, const char *method, const char *version, struct err
 {
     struct request *request = &conn->request;
     struct framing framing = {0};
+    bool is_http10 = strcmp(version, "HTTP/1.0") == 0;
     const char *expect;
 
     request->method = http_method_of(method);
@@ -141,9 +144,9 @@ head_read(struct conn *conn, const char *method, const char *version, struct err
 
     if (framing.bad_name)
         return err_set(err, ERR_INVALID, "a header name is malformed");
-    if (framing.hosts > 1 || (framing.hosts == 0 && strcmp(version, "HTTP/1.0") != 0))
+    if (framing.hosts > 1 || (framing.hosts == 0 && !is_http10))
         return err_set(err, ERR_INVALID, "exactly one Host header is needed");
-    if (read_length(conn, &framing, err) < 0 || read_target(conn, err) < 0)
+    if (read_length(conn, &framing, is_http10, err) < 0 || read_target(conn, err) < 0)
         return -1;
 
     expect = request_header(request, "Expect");
