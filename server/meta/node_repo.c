@@ -41,7 +41,7 @@ read_space(struct pg_conn *conn, const char *sql, int64_t space_id, struct space
     if (pg_run(conn, sql, &params, &rows, err) < 0)
         return err_wrap(err, "space %lld", (long long)space_id);
     if (pg_count(rows) == 0)
-        return err_set(err, ERR_NOT_FOUND, "no space %lld", (long long)space_id);
+        return err_set(err, ERR_LOGIN, "space %lld: its account is gone", (long long)space_id);
     ret_space->id = pg_int(rows, 0, 0);
     ret_space->root_id = pg_int(rows, 0, 1);
     ret_space->seq = pg_int(rows, 0, 2);
@@ -137,7 +137,7 @@ node_repo_walk(struct pg_conn *conn, int64_t space_id, const struct path *path,
     if (pg_run(conn, SQL_WALK, &params, &rows, err) < 0)
         return err_wrap(err, "walk path");
     if (pg_count(rows) == 0)
-        return err_set(err, ERR_NOT_FOUND, "no space %lld", (long long)space_id);
+        return err_set(err, ERR_LOGIN, "space %lld: its account is gone", (long long)space_id);
     for (int row = 0; row < pg_count(rows); row++)
         read_node(rows, row, &nodes[row]);
     *ret_found = (size_t)pg_count(rows);

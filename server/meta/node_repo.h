@@ -48,7 +48,7 @@ struct space {
 
 int node_repo_make_space(struct pg_conn *conn, int64_t owner_id, int64_t *ret_space_id,
                          struct err *err);
-/* Takes the row lock and the next sequence. */
+/* Takes the row lock and the next sequence. ERR_LOGIN, here and below: the account is gone. */
 int node_repo_lock_space(struct pg_conn *conn, int64_t space_id, struct space *ret_space,
                          struct err *err);
 int node_repo_get_space(struct pg_conn *conn, int64_t space_id, struct space *ret_space,

@@ -158,7 +158,7 @@ test_each_lock_of_a_space_is_the_next_in_order(void **state)
     assert_int_equal(again.seq, 2);
     assert_int_equal(again.used_bytes, 70);
     assert_int_equal(again.root_id, f->space.root_id);
-    FAILS(node_repo_lock_space(f->conn, f->space.id + 1000, &again, &f->err), ERR_NOT_FOUND);
+    FAILS(node_repo_lock_space(f->conn, f->space.id + 1000, &again, &f->err), ERR_LOGIN);
 }
 
 /* --- looking --- */
@@ -553,8 +553,8 @@ test_the_tree_of_a_removed_user_is_purged_with_its_space(void **state)
     trash(f, old, "/old");
     OK(user_repo_remove(f->conn, f->user_id, &f->err));
     FAILS(user_repo_find(f->conn, "ann", &user, &f->err), ERR_NOT_FOUND);
-    FAILS(node_repo_lock_space(f->conn, f->space.id, &space, &f->err), ERR_NOT_FOUND);
-    FAILS(node_repo_walk(f->conn, f->space.id, &path, nodes, &found, &f->err), ERR_NOT_FOUND);
+    FAILS(node_repo_lock_space(f->conn, f->space.id, &space, &f->err), ERR_LOGIN);
+    FAILS(node_repo_walk(f->conn, f->space.id, &path, nodes, &found, &f->err), ERR_LOGIN);
     purge_all(f, 0, 0, &purged);
     assert_int_equal(purged, 5);
     assert_int_equal(number(f, "select count(*) from spaces"), 0);
