@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/metrics.h"
 #include "base/text.h"
 #include "dav/dav.h"
 #include "dav/dav_guard.h"
@@ -167,7 +166,6 @@ put_begin(struct request *request, struct err *err)
     put = mem_zalloc(sizeof(*put));
     put->guard = conditions;
     put->ingest = ingest_new(files->store, request->content_length);
-    metric_gauge_add(METRIC_UPLOADS_ACTIVE, 1);
     request->state = put;
     return 0;
 }
@@ -217,7 +215,6 @@ put_drop(struct request *request)
     if (!put)
         return;
     ingest_free(put->ingest);
-    metric_gauge_add(METRIC_UPLOADS_ACTIVE, -1);
     free(put);
     request->state = NULL;
 }
