@@ -64,8 +64,8 @@ enum metric_gauge {
 enum metric_histogram {
     METRIC_HTTP_SECONDS,          /* head received until answer queued */
     METRIC_COMMIT_SECONDS,        /* the registering transaction */
-    METRIC_SYNC_SECONDS,          /* the sweep at the end of an upload */
-    METRIC_LEASE_SECONDS,         /* one pin-or-classify */
+    METRIC_SYNC_SECONDS,          /* of all blobs of an upload, at its end */
+    METRIC_LEASE_SECONDS,         /* which chunks of a batch are known */
     METRIC_BLOB_PUT_SECONDS,
     METRIC_BLOB_READ_SECONDS,
     METRIC_DB_WAIT_SECONDS,       /* for a connection of the pool */

@@ -21,7 +21,9 @@ static const int status_of_code[ERR_CODE_COUNT] = {
 int
 reply_status_of(enum err_code code)
 {
-    return code < ERR_CODE_COUNT ? status_of_code[code] : 500;
+    int status = code < ERR_CODE_COUNT ? status_of_code[code] : 0;
+
+    return status ? status : 500;
 }
 
 /* Lets go of a body; headers live in the arena. */

@@ -1,5 +1,5 @@
 /*
- * reply: what goes back: status, headers, body. A handler fills it; server.c sends it. An error
+ * reply: what goes back: status, headers, body. A handler fills it; send.c sends it. An error
  * that a handler returns becomes a reply here: the one table from err code to HTTP status.
  */
 #ifndef OXI_HTTP_REPLY_H

@@ -1,5 +1,5 @@
 /*
- * server: start, stop, and every callback libmicrohttpd makes. Sockets are served by as many
+ * server: starts and stops libmicrohttpd (what it calls per request is in conn.c). Sockets are served by as many
  * epoll threads as there are cores; none of them waits for disk, database or hashing. A request
  * that needs work is suspended and handed to a worker, which resumes it with the answer.
  */

@@ -229,7 +229,7 @@ make_cluster(struct pg_embedded *embedded, struct err *err)
 
     if (choose_user(embedded, err) < 0 || remove_unfinished(embedded, err) < 0)
         return -1;
-    log_info("making the embedded database: programs=%s", embedded->programs.bin_dir);
+    log_info("making the private PostgreSQL: programs=%s", embedded->programs.bin_dir);
     if (mkdirat(storage_fd, "postgres.new", 0700) < 0)
         return err_errno(err, errno, "make postgres.new");
     fd = openat(storage_fd, "postgres.new", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -255,7 +255,7 @@ find_programs(struct pg_embedded *embedded, int major, struct err *err)
                        "no PostgreSQL server programs found: install postgresql, or name a "
                        "database in OXICLOUD_DB_CONNECTION_STRING");
     return err_set(err, ERR_CONFLICT,
-                   "the embedded database was made by PostgreSQL %d, and what is installed is %d: "
+                   "the private PostgreSQL was made by version %d, and what is installed is %d: "
                    "install postgresql-%d, or convert <storage>/postgres with pg_upgrade",
                    major, newest, major);
 }
@@ -429,8 +429,8 @@ run_owned(struct pg_embedded *embedded, struct err *err)
 {
     if (prepare_cluster(embedded, err) < 0 || launch_server(embedded, err) < 0 ||
         wait_until_ready(embedded, err) < 0 || make_database(embedded, err) < 0)
-        return err_wrap(err, "embedded database");
-    log_info("embedded database runs: version=%d pid=%ld", embedded->programs.major,
+        return err_wrap(err, "private PostgreSQL");
+    log_info("private PostgreSQL runs: version=%d pid=%ld", embedded->programs.major,
              (long)embedded->pid);
     return 0;
 }
@@ -481,8 +481,8 @@ own_or_join(struct pg_embedded *embedded, struct err *err)
         if (clock_mono_us() >= until_us)
             return err_set(err, ERR_UNAVAILABLE,
                            has_owner(embedded)
-                               ? "another process owns the embedded database, which does not answer"
-                               : "an embedded database left behind does not end");
+                               ? "another process owns the private PostgreSQL, which does not answer"
+                               : "a private PostgreSQL left behind does not end");
         sleep_ms(POLL_MS);
     }
 }
@@ -555,7 +555,7 @@ pg_embedded_stop(struct pg_embedded *embedded)
     if (embedded == NULL)
         return;
     if (!end_server(embedded, SIGINT, STOP_WAIT_MS)) {
-        log_warn("embedded database is slow to stop and is stopped at once");
+        log_warn("private PostgreSQL is slow to stop and is stopped at once");
         if (!end_server(embedded, SIGQUIT, KILL_WAIT_MS))
             (void)end_server(embedded, SIGKILL, KILL_WAIT_MS);
     }
@@ -588,15 +588,15 @@ pg_embedded_check(struct pg_embedded *embedded, struct err *err)
 
         if (owned <= 0)
             return owned;
-        log_warn("the owner of the embedded database is gone: taking over");
+        log_warn("the owner of the private PostgreSQL is gone: taking over");
     }
     if (embedded->programs.bin_dir == NULL || embedded->dir_fd < 0)
         return run_owned(embedded, err);
     bound_log(embedded);
     if (!has_ended(embedded))
         return 0;
-    (void)set_from_output(embedded->log_fd, "embedded database ended", err);
-    log_warn("embedded database is started again");
+    (void)set_from_output(embedded->log_fd, "private PostgreSQL ended", err);
+    log_warn("private PostgreSQL is started again");
     *err = (struct err){0};
     return launch_server(embedded, err);
 }
