@@ -36,9 +36,16 @@ static int
 open_content(struct request *request, const struct node *node, struct byte_range range,
              struct content_reader **ret_reader, struct err *err)
 {
-    if (content_reader_open(dav_of(request)->files->store, &node->content_id, range, ret_reader,
-                            err) == 0)
-        return 0;
+    struct content_reader *reader;
+
+    if (content_reader_open(dav_of(request)->files->store, &node->content_id, range, &reader,
+                            err) == 0) {
+        if (content_reader_wait(reader, err) == 0) {
+            *ret_reader = reader;
+            return 0;
+        }
+        content_reader_free(reader);
+    }
     /* The file is there; that its bytes are not is no 404, which clients take for a deletion. */
     if (err->code == ERR_NOT_FOUND)
         err->code = ERR_CORRUPT;
@@ -49,7 +56,7 @@ static int
 send_range(struct request *request, const struct node *node, struct byte_range range, int status,
            struct err *err)
 {
-    struct content_reader *reader;
+    struct content_reader *reader = NULL;
 
     if (open_content(request, node, range, &reader, err) < 0)
         return -1;

@@ -460,14 +460,21 @@ content_reader_notify(struct content_reader *reader, void (*fn)(void *arg), void
     unref_and_unlock(reader);
 }
 
-void
-content_reader_wait(struct content_reader *reader)
+int
+content_reader_wait(struct content_reader *reader, struct err *err)
 {
+    const struct slot *slot;
+
     start_fetches(reader);
     LOCK_SCOPE(&reader->lock);
     fetch_head_here(reader);
     while (is_waiting(reader))
         pthread_cond_wait(&reader->changed, &reader->lock);
+    slot = slot_of(reader, reader->head_chunk);
+    if (reader->head_chunk == reader->end_chunk || slot->state != SLOT_FAILED)
+        return 0;
+    *err = slot->err;
+    return -1;
 }
 
 int
@@ -481,7 +488,8 @@ content_reader_read(struct content_reader *reader, void *dst, size_t cap, size_t
             return -1;
         if (state != CONTENT_READER_WAIT)
             return 0;
-        content_reader_wait(reader);
+        if (content_reader_wait(reader, err) < 0)
+            return -1;
     }
 }
 

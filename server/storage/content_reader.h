@@ -41,8 +41,9 @@ int content_reader_poll(struct content_reader *reader, void *dst, size_t cap,
  * would not answer WAIT. When the workers have no place left, this call fetches the chunk. */
 void content_reader_notify(struct content_reader *reader, void (*fn)(void *arg), void *arg);
 
-/* Waits until a poll would not answer WAIT. */
-void content_reader_wait(struct content_reader *reader);
+/* Waits until a poll would not answer WAIT; fails as that poll would. Before the first poll this
+ * tells whether the first chunk is good while the answer can still be an error. */
+int content_reader_wait(struct content_reader *reader, struct err *err);
 
 /* The same as poll, waiting; *ret_len == 0 is the end. */
 int content_reader_read(struct content_reader *reader, void *dst, size_t cap, size_t *ret_len,
