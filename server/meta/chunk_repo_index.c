@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "meta/chunk_repo.h"
@@ -276,7 +277,11 @@ work_collect(struct pg_conn *conn, void *ctx, struct err *err)
 {
     if (collect_contents(conn, ctx, err) < 0)
         return -1;
-    return collect_chunks(conn, ctx, err);
+    FAULT_POINT("collect.contents");
+    if (collect_chunks(conn, ctx, err) < 0)
+        return -1;
+    FAULT_POINT("collect.chunks");
+    return 0;
 }
 
 /* Returns keys after a certain commit only: when it is not known, the sweep finds the blobs. */
@@ -289,6 +294,7 @@ index_collect(struct chunk_index *index, int64_t grace_secs, struct blob_key *ke
 
     if (pg_pool_transact(pool_of(index), work_collect, &work, NULL, err) < 0)
         return err_wrap(err, "collect");
+    FAULT_POINT("collect.committed");
     *ret_count = work.count;
     *ret_more = work.content_count > 0 || work.count > 0;
     return 0;

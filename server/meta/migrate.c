@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/fault.h"
 #include "base/log.h"
 #include "meta/pg.h"
 #include "storage/digest.h"
@@ -87,6 +88,19 @@ static const char SQL_REMEMBER[] =
     "insert into schema_migrations (number, name, checksum) values ($1::bigint, $2, $3)";
 
 static int
+run_steps(struct pg_conn *conn, const struct migration_file *file, const struct pg_params *params,
+          struct err *err)
+{
+    if (pg_run(conn, SQL_REMEMBER, params, NULL, err) < 0)
+        return -1;
+    FAULT_POINT("migrate.noted");
+    if (pg_script(conn, file->sql, err) < 0)
+        return -1;
+    FAULT_POINT("migrate.script");
+    return pg_commit(conn, err);
+}
+
+static int
 apply(struct pg_conn *conn, const struct migration_file *file, struct err *err)
 {
     struct digest checksum = checksum_of(file);
@@ -96,11 +110,11 @@ apply(struct pg_conn *conn, const struct migration_file *file, struct err *err)
     pg_add_text(&params, file->name);
     pg_add_digest(&params, &checksum);
     pg_begin(conn);
-    if (pg_run(conn, SQL_REMEMBER, &params, NULL, err) < 0 ||
-        pg_script(conn, file->sql, err) < 0 || pg_commit(conn, err) < 0) {
+    if (run_steps(conn, file, &params, err) < 0) {
         pg_rollback(conn);
         return err_wrap(err, "migration %s", file->name);
     }
+    FAULT_POINT("migrate.committed");
     log_info("database migrated: migration=%s", file->name);
     return 0;
 }
@@ -117,6 +131,7 @@ migrate_run(const char *conninfo, int *ret_applied_count, struct err *err)
     if (pg_run(conn, SQL_LOCK, NULL, NULL, err) < 0 || pg_script(conn, SQL_TABLE, err) < 0 ||
         check_applied(conn, &last, err) < 0)
         return err_wrap(err, "migrate");
+    FAULT_POINT("migrate.locked");
     for (size_t i = 0; i < migration_file_count; i++) {
         if (migration_files[i].number <= last)
             continue;

@@ -11,6 +11,8 @@
  */
 #include "meta/node_repo.h"
 
+#include "base/fault.h"
+
 enum { PURGE_BATCH = 500 };
 
 static const char SQL_TRASH[] =
@@ -291,6 +293,7 @@ delete_nodes(struct pg_conn *conn, const struct purge *purge, uint64_t *ret_purg
     AUTO_ROWS struct pg_rows *rows = NULL;
     int64_t bytes;
 
+    FAULT_POINT("purge.cut");
     if (purge->id_count == 0)
         return 0;
     pg_add_int_array(&params, purge->ids, purge->id_count);
@@ -315,9 +318,11 @@ node_repo_purge_step(struct pg_conn *conn, int64_t space_id, int64_t before_us,
     if (pick(conn, space_id, before_us, &purge, &found, err) < 0 ||
         (found && begin_purge(conn, &purge, before_us, &begun, err) < 0))
         return err_wrap(err, "begin a purge");
+    FAULT_POINT("purge.begun");
     if (begun && (look_below(conn, &purge, err) < 0 || cut_off(conn, &purge, err) < 0 ||
                   delete_nodes(conn, &purge, &purged, err) < 0))
         return err_wrap(err, "purge node %lld", (long long)purge.node_id);
+    FAULT_POINT("purge.deleted");
     *ret_purged = purged;
     *ret_more = found;
     return 0;

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/metrics.h"
 #include "meta/chunk_repo.h"
 #include "service/files.h"
@@ -113,7 +114,10 @@ static int
 attach(struct pg_conn *conn, struct write_job *job, struct err *err)
 {
     job->loser_count = 0;
-    return chunk_repo_attach(conn, job->write->content, job->losers, &job->loser_count, err);
+    if (chunk_repo_attach(conn, job->write->content, job->losers, &job->loser_count, err) < 0)
+        return -1;
+    FAULT_POINT("register.attached");
+    return 0;
 }
 
 /* References of the new content and the old one, in the order of their ids: two files that trade
@@ -125,6 +129,7 @@ exchange_contents(struct pg_conn *conn, struct write_job *job, const struct dige
     if (digest_cmp(old_id, &job->write->content->content_id) < 0) {
         if (chunk_repo_unref(conn, old_id, 1, err) < 0)
             return -1;
+        FAULT_POINT("register.unreferenced");
         return attach(conn, job, err);
     }
     if (attach(conn, job, err) < 0)
@@ -181,8 +186,10 @@ write_work(struct pg_conn *conn, void *ctx, struct err *err)
     int64_t delta;
     AUTO_PLACE struct place place = {0};
 
-    if (node_repo_lock_space(conn, job->principal->space_id, &space, err) < 0 ||
-        tree_resolve(conn, job->principal, job->write->path, &place, err) < 0 ||
+    if (node_repo_lock_space(conn, job->principal->space_id, &space, err) < 0)
+        return -1;
+    FAULT_POINT("register.locked");
+    if (tree_resolve(conn, job->principal, job->write->path, &place, err) < 0 ||
         check_place(job->files, job->principal, &place, &space, size_bytes, &job->write->guard,
                     err) < 0)
         return -1;
@@ -192,17 +199,24 @@ write_work(struct pg_conn *conn, void *ctx, struct err *err)
     if (old ? replace_file(conn, job, &place, &space, err) < 0
             : create_file(conn, job, &place, &space, err) < 0)
         return -1;
+    FAULT_POINT("register.node");
     delta = (int64_t)(size_bytes - (old ? old->size_bytes : 0));
     if (delta != 0 && node_repo_use(conn, space.id, delta, err) < 0)
         return -1;
-    return tree_stamp(conn, &place, false, space.seq, err);
+    FAULT_POINT("register.used");
+    if (tree_stamp(conn, &place, false, space.seq, err) < 0)
+        return -1;
+    FAULT_POINT("register.stamped");
+    return 0;
 }
 
 static int
 settle(struct write_job *job, enum pg_outcome outcome, struct ingest *ingest, struct err *err)
 {
     if (outcome == PG_COMMITTED) {
+        FAULT_POINT("register.committed");
         ingest_keep(ingest, job->losers, job->loser_count);
+        FAULT_POINT("register.kept");
         return 0;
     }
     if (outcome == PG_UNKNOWN) {
@@ -225,6 +239,7 @@ files_write(struct files *files, const struct principal *principal, const struct
     enum pg_outcome outcome = PG_ROLLED_BACK;
     int64_t began_us = clock_mono_us();
 
+    FAULT_POINT("register.before");
     (void)pg_pool_transact(files->pool, write_work, &job, &outcome, err); /* outcome says more */
     metric_observe_us(METRIC_COMMIT_SECONDS, clock_mono_us() - began_us);
     if (settle(&job, outcome, ingest, err) < 0)

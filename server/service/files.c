@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "service/tree.h"
 
 /* What most work functions need. */
@@ -28,8 +29,11 @@ run_change(struct files *files, pg_work work, void *job, const char *words, stru
 {
     enum pg_outcome outcome = PG_ROLLED_BACK;
 
-    if (pg_pool_transact(files->pool, work, job, &outcome, err) == 0)
+    FAULT_POINT("change.before");
+    if (pg_pool_transact(files->pool, work, job, &outcome, err) == 0) {
+        FAULT_POINT("change.committed");
         return 0;
+    }
     if (outcome == PG_UNKNOWN)
         return err_set(err, ERR_UNAVAILABLE, "it is not known whether %s was done", words);
     return -1;
@@ -214,6 +218,7 @@ trash_place(struct pg_conn *conn, const struct place *place, int64_t seq, struct
 
     arena_init(&arena);
     rc = node_repo_trash(conn, place_node(place), tree_path_text(place->path, &arena), seq, err);
+    FAULT_POINT("trash.node");
     arena_release(&arena);
     return rc;
 }
@@ -341,6 +346,7 @@ bring_node(struct pg_conn *conn, struct transfer_job *job, const struct ends *en
                tree_stamp(conn, &ends->source, false, space->seq, err) < 0) {
         return -1;
     }
+    FAULT_POINT("transfer.node");
     if (transfer->mtime_us >= 0 && node_repo_set_mtime(conn, node_id, transfer->mtime_us, err) < 0)
         return -1;
     if (tree_stamp(conn, &ends->target, false, space->seq, err) < 0)

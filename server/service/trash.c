@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "service/tree.h"
 
 enum { RESTORE_TRIES = 1000 };
@@ -136,8 +137,10 @@ restore_as(struct pg_conn *conn, struct restore_job *job, const struct place *pl
     if (place_want_parent(place, err) < 0 ||
         access_check(job->principal, place_parent(place), ACCESS_WRITE, err) < 0 ||
         node_repo_trash_restore(conn, job->node_id, place_parent(place)->id, path_last(place->path),
-                                seq, err) < 0 ||
-        tree_stamp(conn, place, false, seq, err) < 0)
+                                seq, err) < 0)
+        return -1;
+    FAULT_POINT("restore.node");
+    if (tree_stamp(conn, place, false, seq, err) < 0)
         return -1;
     job->path = tree_path_text(place->path, job->arena);
     return 0;
@@ -179,6 +182,7 @@ trash_restore(struct files *files, const struct principal *principal, int64_t no
 
     if (pg_pool_transact(files->pool, restore_work, &job, NULL, err) < 0)
         return -1;
+    FAULT_POINT("restore.committed");
     *ret_path = job.path;
     return 0;
 }
@@ -212,6 +216,7 @@ purge(struct files *files, int64_t space_id, int64_t before_us, const _Atomic bo
         job.more = false;
         if (pg_pool_transact(files->pool, purge_work, &job, NULL, err) < 0)
             return -1;
+        FAULT_POINT("purge.committed");
         purged += job.purged;
     }
     *ret_purged = purged;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/fault.h"
 
 void
 place_release(struct place *place)
@@ -77,7 +78,10 @@ tree_stamp(struct pg_conn *conn, const struct place *place, bool self, int64_t s
 
     for (size_t i = 0; i < count; i++)
         ids[i] = place->nodes[i].id;
-    return count ? node_repo_stamp(conn, ids, count, seq, err) : 0;
+    if (count > 0 && node_repo_stamp(conn, ids, count, seq, err) < 0)
+        return -1;
+    FAULT_POINT("tree.stamped");
+    return 0;
 }
 
 int

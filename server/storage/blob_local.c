@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fault.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -96,7 +97,9 @@ fill_and_close(int fd, const void *data, size_t len, const char *name, struct er
 {
     int rc = 0;
 
-    if (fs_write_all(fd, data, len, err) < 0) {
+    if (FAULT_TORN("blob.put.write", fd, data, len)) {
+        rc = fail(err, errno, "write", name);
+    } else if (fs_write_all(fd, data, len, err) < 0) {
         (void)err_wrap(err, "put blob %s", name);
         rc = disk_trouble(err);
     } else {
@@ -113,7 +116,7 @@ local_put(struct blob_backend *be, const struct blob_key *key, const void *data,
 {
     struct blob_local *local = local_of(be);
     char name[BLOB_NAME_SIZE];
-    int fd = open_blob(local, key, O_CREAT | O_EXCL | O_WRONLY);
+    int fd = FAULT_CALL("blob.put.create", open_blob(local, key, O_CREAT | O_EXCL | O_WRONLY));
 
     blob_name(name, key);
     if (fd < 0 && errno == EEXIST)
@@ -155,7 +158,7 @@ static int
 sync_blob(struct blob_local *local, const struct blob_key *key, struct err *err)
 {
     static const struct timespec now[2] = {{0, UTIME_OMIT}, {0, UTIME_NOW}};
-    AUTO_CLOSE int fd = open_blob(local, key, O_RDONLY);
+    AUTO_CLOSE int fd = FAULT_CALL("blob.sync.open", open_blob(local, key, O_RDONLY));
     char name[BLOB_NAME_SIZE];
     struct stat st;
 
@@ -166,7 +169,7 @@ sync_blob(struct blob_local *local, const struct blob_key *key, struct err *err)
         return fail(err, errno, "open", name);
     if (futimens(fd, now) < 0)
         return fail(err, errno, "touch", name);
-    if (fdatasync(fd) < 0)
+    if (FAULT_CALL("blob.sync.file", fdatasync(fd)) < 0)
         return fail(err, errno, "sync", name);
     if (fstat(fd, &st) < 0)
         return fail(err, errno, "stat", name);
@@ -192,7 +195,8 @@ sync_one_folder(void *ctx, size_t i)
     struct err err = {0};
     uint8_t prefix = run->prefixes[i];
 
-    if (sync_failed(run) || fsync(run->local->prefix_fds[prefix]) == 0)
+    if (sync_failed(run) ||
+        FAULT_CALL("blob.sync.folder", fsync(run->local->prefix_fds[prefix])) == 0)
         return;
     (void)err_errno(&err, errno, "sync folder .blobs/%02x", prefix);
     (void)disk_trouble(&err);
@@ -242,12 +246,14 @@ static int
 local_read(struct blob_backend *be, const struct blob_key *key, uint64_t off, void *dst, size_t len,
            struct err *err)
 {
-    AUTO_CLOSE int fd = open_blob(local_of(be), key, O_RDONLY);
+    AUTO_CLOSE int fd = FAULT_CALL("blob.read.open", open_blob(local_of(be), key, O_RDONLY));
     char name[BLOB_NAME_SIZE];
 
+    blob_name(name, key);
+    if (fd >= 0 && FAULT_CALL("blob.read.data", 0) < 0)
+        return fail(err, errno, "read", name);
     if (fd >= 0 && fs_pread_all(fd, dst, len, off, err) == 0)
         return 0;
-    blob_name(name, key);
     if (fd < 0 && errno == ENOENT)
         return err_set(err, ERR_NOT_FOUND, "read blob %s: there is none", name);
     if (fd < 0)
@@ -301,7 +307,8 @@ local_remove(struct blob_backend *be, const struct blob_key *key, struct err *er
     char name[BLOB_NAME_SIZE];
 
     blob_name(name, key);
-    if (unlinkat(prefix_fd(local_of(be), key), name, 0) == 0 || errno == ENOENT)
+    if (FAULT_CALL("blob.remove", unlinkat(prefix_fd(local_of(be), key), name, 0)) == 0 ||
+        errno == ENOENT)
         return 0;
     return fail(err, errno, "remove", name);
 }
@@ -334,7 +341,7 @@ local_list(struct blob_backend *be, uint8_t prefix, blob_list_fn fn, void *ctx, 
 {
     int folder_fd = local_of(be)->prefix_fds[prefix];
     /* A descriptor of its own: the position in the folder belongs to this walk. */
-    int fd = openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = FAULT_CALL("blob.list", openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
     struct dirent *entry;
     int rc = 0;

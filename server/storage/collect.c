@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/metrics.h"
 
@@ -26,6 +27,7 @@ remove_one(void *ctx, size_t i)
 
     if (removal->kept != NULL && removal->kept[i])
         return;
+    FAULT_POINT(removal->kept == NULL ? "collect.remove" : "sweep.remove");
     if (blob_remove(removal->store->backend, &removal->keys[i], &err) < 0) {
         log_warn("blob is left to the next sweep: %s", err.msg);
         return;
@@ -91,6 +93,7 @@ sweep_batch(struct sweep *sweep, struct err *err)
     };
     uint64_t before = sweep->result->blob_count;
 
+    FAULT_POINT("sweep.listed");
     if (chunk_index_named(sweep->store->index, sweep->keys, sweep->count, named, err) < 0)
         return err_wrap(err, "sweep");
     remove_batch(&removal, sweep->count, sweep->result);

@@ -27,6 +27,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
@@ -149,8 +150,11 @@ put_chunk(void *ctx, size_t i)
     if (run_failed(run))
         return;
     blob->check = digest_check(data, blob->stored_bytes);
-    if (blob_put(run->ingest->store->backend, &key, data, blob->stored_bytes, &err) == 0)
+    FAULT_POINT("ingest.put.before");
+    if (blob_put(run->ingest->store->backend, &key, data, blob->stored_bytes, &err) == 0) {
+        FAULT_POINT("ingest.put.after");
         return;
+    }
     LOCK_SCOPE(&run->lock);
     if (run->err.code == ERR_NONE)
         run->err = err;
@@ -223,8 +227,10 @@ sync_written(struct ingest *ingest, struct err *err)
 
     for (size_t i = 0; i < ingest->written_count; i++)
         keys[i] = (struct blob_key){ingest->written[i].id, ingest->written[i].generation};
+    FAULT_POINT("ingest.sync.before");
     if (blob_sync(ingest->store->backend, keys, ingest->written_count, err) < 0)
         return err_wrap(err, "sync upload");
+    FAULT_POINT("ingest.sync.after");
     if (ingest->written_count > 0)
         metric_observe_us(METRIC_SYNC_SECONDS, clock_mono_us() - start_us);
     return 0;
@@ -256,8 +262,10 @@ settle_steps(struct ingest *ingest, struct settle_run *run, struct err *err)
     struct workers *workers = ingest->store->workers;
 
     workers_each(workers, run->batch->chunk_count, HASHES_AT_ONCE, hash_chunk, run);
+    FAULT_POINT("ingest.lease.before");
     if (dedup_classify(&ingest->dedup, run->ids, run->batch->chunk_count, run->verdicts, err) < 0)
         return -1;
+    FAULT_POINT("ingest.lease.after");
     note_records(ingest, run);
     note_new(ingest, run);
     workers_each(workers, run->new_count, INGEST_WRITES_AT_ONCE, put_chunk, run);
