@@ -41,6 +41,7 @@ static const struct {
     {"register.locked", KIND_POINT}, /* the space */
     {"register.attached", KIND_POINT},
     {"register.unreferenced", KIND_POINT}, /* the content it replaces */
+    {"register.exchanged", KIND_POINT},
     {"register.node", KIND_POINT},
     {"register.used", KIND_POINT},
     {"register.stamped", KIND_POINT},   /* COMMIT is next */

@@ -173,6 +173,7 @@ replace_file(struct pg_conn *conn, struct write_job *job, const struct place *pl
     describe(job, space->seq);
     if (exchange_contents(conn, job, &place_node(place)->content_id, err) < 0)
         return -1;
+    FAULT_POINT("register.exchanged");
     return node_repo_set_content(conn, &job->node, err);
 }
 
