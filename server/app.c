@@ -32,6 +32,7 @@ struct app {
     struct blob_backend *backend;
     struct chunk_index *index;
     struct manifest_cache *manifests;
+    struct room *room;
     struct store store;
     struct files files;
     /* app_server */
@@ -73,6 +74,7 @@ app_free(struct app *app)
     auth_free(app->auth);
 
     workers_free(app->storage_workers);
+    room_free(app->room);
     manifest_cache_free(app->manifests);
     free(app->index);
     blob_free(app->backend);
@@ -120,9 +122,11 @@ app_store(struct app *app, struct err *err)
         return -1;
     app->index = chunk_repo_index(app->pool);
     app->manifests = manifest_cache_new(config->manifest_cache_bytes);
+    app->room = room_new(app->backend, config->free_space_reserve_bytes);
     app->store = (struct store){.backend = app->backend,
                                 .index = app->index,
                                 .manifests = app->manifests,
+                                .room = app->room,
                                 .workers = app->storage_workers,
                                 .sizes = chunker_store_sizes,
                                 .lease_secs = (int64_t)config->lease_secs,
@@ -136,7 +140,7 @@ build_routes(struct app *app)
 {
     app->router = router_new();
     app->dav = dav_new(&app->files, app->config);
-    app->ops = ops_new(app->pool, app->backend);
+    app->ops = ops_new(app->pool, app->backend, app->room);
     dav_routes(app->dav, app->router);
     ops_routes(app->ops, app->router);
 }

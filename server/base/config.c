@@ -90,6 +90,8 @@ static const struct setting SETTINGS[] = {
      "Memory shared by the buffers of all uploads under way."},
     {NULL, "manifest_cache", AT(manifest_cache_bytes), TYPE_SIZE, "", "32M", 0, TIB, false,
      "Memory for the chunk lists of files read lately."},
+    {NULL, "free_space_reserve", AT(free_space_reserve_bytes), TYPE_SIZE, "", "256M", 0, TIB, false,
+     "Room that uploads leave free on the disk; with less of it they are refused; 0: none."},
     {NULL, "lease_time", AT(lease_secs), TYPE_NUMBER, "seconds", "3600", 1, 30 * DAY_SECS, false,
      "How long an upload protects the chunks it found; renewed while it goes on."},
     {NULL, "collect_grace", AT(collect_grace_secs), TYPE_NUMBER, "seconds", "3600", 0,

@@ -37,6 +37,7 @@ struct config {
     uint64_t storage_workers;
     uint64_t ingest_memory_bytes; /* key ingest_memory: shared by all uploads under way */
     uint64_t manifest_cache_bytes; /* key manifest_cache */
+    uint64_t free_space_reserve_bytes; /* key free_space_reserve */
     uint64_t lease_secs;          /* key lease_time */
     uint64_t collect_grace_secs;  /* key collect_grace */
     uint64_t collect_interval_secs;

@@ -80,6 +80,8 @@ static const struct row GAUGES[METRIC_GAUGE_COUNT] = {
                                     "Database connections in use"},
     [METRIC_WORKERS_QUEUED] = {"oxicloud_workers_queued", "", "Jobs waiting for a worker"},
     [METRIC_WORKERS_BUSY] = {"oxicloud_workers_busy", "", "Workers running a job"},
+    [METRIC_STORAGE_FREE_BYTES] = {"oxicloud_storage_free_bytes", "",
+                                   "Free bytes where blobs are stored"},
 };
 
 static const struct row HISTOGRAMS[METRIC_HISTOGRAM_COUNT] = {

@@ -133,7 +133,7 @@ const struct handler dav_get_handler = {.finish = get_finish};
 struct put {
     struct ingest *ingest;
     struct dav_guard *guard;
-    uint64_t received_bytes;
+    struct files_claim claim;
 };
 
 /* A fragment would replace the whole (RFC 9110 section 14.5); a coded body would be kept coded. */
@@ -156,6 +156,7 @@ static int
 put_begin(struct request *request, struct err *err)
 {
     struct files *files = dav_of(request)->files;
+    struct files_claim claim = {0};
     struct put *put;
     struct dav_guard *conditions;
     struct files_guard guard;
@@ -168,13 +169,26 @@ put_begin(struct request *request, struct err *err)
         return -1;
     guard = dav_guard_source(conditions);
     if (files_may_write(files, &request->principal, &request->path, request->content_length, &guard,
-                        err) < 0)
+                        &claim, err) < 0)
         return -1;
     put = mem_zalloc(sizeof(*put));
     put->guard = conditions;
+    put->claim = claim;
     put->ingest = ingest_new(files->store, request->content_length);
     request->state = put;
     return 0;
+}
+
+/* Everything is given back before the client hears of a failure: it may try again at once. */
+static int
+put_fail(struct request *request)
+{
+    struct put *put = request->state;
+
+    ingest_free(put->ingest);
+    put->ingest = NULL;
+    files_release(dav_of(request)->files, &put->claim);
+    return -1;
 }
 
 static int
@@ -184,11 +198,10 @@ put_take(struct request *request, const void *data, size_t len, struct err *err)
 
     if (!put)
         return 0; /* refused: what still comes is dropped */
-    if (len > dav_of(request)->config->max_upload_bytes - put->received_bytes)
-        return err_set(err, ERR_TOO_LARGE, "a file may have %llu bytes at most",
-                       (unsigned long long)dav_of(request)->config->max_upload_bytes);
-    put->received_bytes += len;
-    return ingest_push(put->ingest, data, len, err);
+    if (files_take(dav_of(request)->files, &put->claim, len, err) < 0 ||
+        ingest_push(put->ingest, data, len, err) < 0)
+        return put_fail(request);
+    return 0;
 }
 
 static int
@@ -204,10 +217,11 @@ put_finish(struct request *request, struct err *err)
     if (!put)
         return 0;
     write.guard = dav_guard_source(put->guard);
+    write.claim = &put->claim;
     if (ingest_finish(put->ingest, &write.content, err) < 0 ||
         files_write(dav_of(request)->files, &request->principal, &write, put->ingest, &node,
                     &created, err) < 0)
-        return -1;
+        return put_fail(request);
     reply_status(request, created ? 201 : 204);
     dav_entity_headers(request, &node);
     dav_mtime_accepted(request, write.mtime_us);
@@ -222,6 +236,7 @@ put_drop(struct request *request)
     if (!put)
         return;
     ingest_free(put->ingest);
+    files_release(dav_of(request)->files, &put->claim);
     free(put);
     request->state = NULL;
 }

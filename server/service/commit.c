@@ -18,11 +18,10 @@
 #include "service/mime.h"
 #include "service/tree.h"
 
-/* Both before the body and in the transaction: may a file of this size stand here? */
+/* Both before the body and in the transaction: may a file stand here? */
 static int
-check_place(struct files *files, const struct principal *principal, const struct place *place,
-            const struct space *space, uint64_t size_bytes, const struct files_guard *guard,
-            struct err *err)
+check_place(const struct principal *principal, const struct place *place,
+            const struct files_guard *guard, struct err *err)
 {
     const struct node *node = place_node(place);
 
@@ -33,68 +32,91 @@ check_place(struct files *files, const struct principal *principal, const struct
         return -1;
     if (place->path->trailing_slash)
         return err_set(err, ERR_EXISTS, "a file's path does not end in a slash");
-    if (tree_ask_guard(guard, node, err) < 0)
-        return -1;
-    return tree_check_quota(files->config, space, node ? node->size_bytes : 0, size_bytes, err);
+    return tree_ask_guard(guard, node, err);
+}
+
+static uint64_t
+old_bytes_at(const struct place *place)
+{
+    return place_node(place) ? place_node(place)->size_bytes : 0;
 }
 
 /* --- before the body --- */
 
 struct may_job {
-    struct files *files;
     const struct principal *principal;
     const struct path *path;
-    uint64_t size_bytes;
     const struct files_guard *guard;
+    struct space space;
+    uint64_t old_bytes;
 };
 
 static int
 may_work(struct pg_conn *conn, void *ctx, struct err *err)
 {
     struct may_job *job = ctx;
-    struct space space;
     AUTO_PLACE struct place place = {0};
 
-    if (node_repo_get_space(conn, job->principal->space_id, &space, err) < 0 ||
-        tree_resolve(conn, job->principal, job->path, &place, err) < 0)
+    if (node_repo_get_space(conn, job->principal->space_id, &job->space, err) < 0 ||
+        tree_resolve(conn, job->principal, job->path, &place, err) < 0 ||
+        check_place(job->principal, &place, job->guard, err) < 0)
         return -1;
-    return check_place(job->files, job->principal, &place, &space, job->size_bytes, job->guard,
-                       err);
+    job->old_bytes = old_bytes_at(&place);
+    return 0;
 }
 
 static int
-check_free_bytes(struct files *files, uint64_t size_bytes, struct err *err)
+too_large(const struct files *files, struct err *err)
 {
-    uint64_t free_bytes;
+    return err_set(err, ERR_TOO_LARGE, "a file may have %llu bytes at most",
+                   (unsigned long long)files->config->max_upload_bytes);
+}
 
-    if (blob_free_bytes(files->store->backend, &free_bytes, err) < 0) {
-        if (err->code != ERR_NOT_FOUND)
-            return -1;
-        *err = (struct err){0}; /* this backend cannot say */
+/* An empty file needs no room. */
+static int
+claim_room(struct files *files, struct files_claim *claim, uint64_t size_bytes, struct err *err)
+{
+    if (size_bytes == 0)
         return 0;
-    }
-    if (size_bytes > free_bytes)
-        return err_set(err, ERR_QUOTA, "no room for %llu bytes", (unsigned long long)size_bytes);
-    return 0;
+    return room_claim(files->store->room, &claim->room, size_bytes == UINT64_MAX ? 0 : size_bytes,
+                      err);
 }
 
 int
 files_may_write(struct files *files, const struct principal *principal, const struct path *path,
-                uint64_t size_bytes, const struct files_guard *guard, struct err *err)
+                uint64_t size_bytes, const struct files_guard *guard, struct files_claim *claim,
+                struct err *err)
 {
-    bool known = size_bytes != UINT64_MAX;
-    struct may_job job = {.files = files,
-                          .principal = principal,
-                          .path = path,
-                          .size_bytes = known ? size_bytes : 0,
-                          .guard = guard};
+    struct may_job job = {.principal = principal, .path = path, .guard = guard};
 
-    if (known && size_bytes > files->config->max_upload_bytes)
-        return err_set(err, ERR_TOO_LARGE, "a file may have %llu bytes",
-                       (unsigned long long)files->config->max_upload_bytes);
+    if (size_bytes != UINT64_MAX && size_bytes > files->config->max_upload_bytes)
+        return too_large(files, err);
     if (pg_pool_run(files->pool, may_work, &job, err) < 0)
         return -1;
-    return known && size_bytes > 0 ? check_free_bytes(files, size_bytes, err) : 0;
+    if (claim_room(files, claim, size_bytes, err) == 0 &&
+        quota_reserve(files->pool, files->config, &job.space, job.old_bytes, size_bytes,
+                      &claim->quota, err) == 0)
+        return 0;
+    files_release(files, claim);
+    return -1;
+}
+
+int
+files_take(struct files *files, struct files_claim *claim, size_t bytes, struct err *err)
+{
+    if (bytes > files->config->max_upload_bytes - claim->come_bytes)
+        return too_large(files, err);
+    claim->come_bytes += bytes;
+    if (room_take(files->store->room, &claim->room, bytes, err) < 0)
+        return -1;
+    return quota_grow(files->pool, &claim->quota, claim->come_bytes, err);
+}
+
+void
+files_release(struct files *files, struct files_claim *claim)
+{
+    quota_release(files->pool, &claim->quota);
+    room_release(files->store->room, &claim->room);
 }
 
 /* --- after it --- */
@@ -191,8 +213,9 @@ write_work(struct pg_conn *conn, void *ctx, struct err *err)
         return -1;
     FAULT_POINT("register.locked");
     if (tree_resolve(conn, job->principal, job->write->path, &place, err) < 0 ||
-        check_place(job->files, job->principal, &place, &space, size_bytes, &job->write->guard,
-                    err) < 0)
+        check_place(job->principal, &place, &job->write->guard, err) < 0 ||
+        quota_settle(conn, job->files->config, &space, old_bytes_at(&place), size_bytes,
+                     job->write->claim ? &job->write->claim->quota : NULL, err) < 0)
         return -1;
 
     old = place_node(&place);
@@ -201,7 +224,7 @@ write_work(struct pg_conn *conn, void *ctx, struct err *err)
             : create_file(conn, job, &place, &space, err) < 0)
         return -1;
     FAULT_POINT("register.node");
-    delta = (int64_t)(size_bytes - (old ? old->size_bytes : 0));
+    delta = (int64_t)(size_bytes - old_bytes_at(&place));
     if (delta != 0 && node_repo_use(conn, space.id, delta, err) < 0)
         return -1;
     FAULT_POINT("register.used");
@@ -215,6 +238,8 @@ static int
 settle(struct write_job *job, enum pg_outcome outcome, struct ingest *ingest, struct err *err)
 {
     if (outcome == PG_COMMITTED) {
+        if (job->write->claim)
+            job->write->claim->quota.id = 0; /* ended with the transaction */
         FAULT_POINT("register.committed");
         ingest_keep(ingest, job->losers, job->loser_count);
         FAULT_POINT("register.kept");

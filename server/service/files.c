@@ -322,7 +322,7 @@ copy_node(struct pg_conn *conn, const struct transfer_job *job, const struct end
         if (!job->transfer->shallow && node_repo_subtree(conn, source->id, &totals, err) < 0)
             return -1;
     }
-    if (tree_check_quota(job->files->config, space, 0, totals.bytes, err) < 0 ||
+    if (quota_settle(conn, job->files->config, space, 0, totals.bytes, NULL, err) < 0 ||
         node_repo_copy(conn, source->id, job->transfer->shallow, place_parent(&ends->target)->id,
                        path_last(job->transfer->target), space->seq, ret_node_id, err) < 0)
         return -1;

@@ -22,7 +22,9 @@
 #include "meta/pg_pool.h"
 #include "meta/prop_repo.h"
 #include "service/principal.h"
+#include "service/quota.h"
 #include "storage/ingest.h"
+#include "storage/room.h"
 #include "storage/store.h"
 
 struct files {
@@ -59,11 +61,24 @@ void files_etag(const struct node *node, char dst[FILES_ETAG_SIZE]);
 
 /* --- write --- */
 
+/* What an upload is promised before its body is taken, of its owner's quota and of the disk.
+ * Zeroed before; belongs to one upload. */
+struct files_claim {
+    struct quota_hold quota;
+    struct room_claim room;
+    uint64_t come_bytes; /* of the body so far */
+};
+
 /* Before the body is taken: would a file of that many bytes (UINT64_MAX: unknown) be accepted
- * here now? The same errors as files_write(), without changing anything. */
+ * here now? The same errors as files_write(). Nothing is changed, but what the file needs is
+ * claimed; after a failure nothing is. */
 int files_may_write(struct files *files, const struct principal *principal,
                     const struct path *path, uint64_t size_bytes,
-                    const struct files_guard *guard, struct err *err);
+                    const struct files_guard *guard, struct files_claim *claim, struct err *err);
+/* So many bytes more have come. Any failure ends the upload: ERR_TOO_LARGE, ERR_QUOTA. */
+int files_take(struct files *files, struct files_claim *claim, size_t bytes, struct err *err);
+/* Whatever became of the upload, and before the client hears of it. */
+void files_release(struct files *files, struct files_claim *claim);
 
 struct files_write {
     const struct path *path;
@@ -71,6 +86,7 @@ struct files_write {
     int64_t mtime_us;         /* -1: now */
     const char *mime;         /* the client's word, or NULL */
     struct files_guard guard; /* check may be NULL */
+    struct files_claim *claim; /* settled by the commit; may be NULL */
 };
 /*
  * The one transaction of an upload (service/commit.c): chunks, manifest, node, sequence. Calls

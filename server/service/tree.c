@@ -84,21 +84,6 @@ tree_stamp(struct pg_conn *conn, const struct place *place, bool self, int64_t s
     return 0;
 }
 
-int
-tree_check_quota(const struct config *config, const struct space *space, uint64_t old_bytes,
-                 uint64_t new_bytes, struct err *err)
-{
-    uint64_t total;
-
-    if (!config->enable_user_storage_quotas || space->quota_bytes < 0 || new_bytes <= old_bytes)
-        return 0;
-    if (__builtin_add_overflow(space->used_bytes, new_bytes - old_bytes, &total) ||
-        total > (uint64_t)space->quota_bytes)
-        return err_set(err, ERR_QUOTA, "the quota of %lld bytes is used up",
-                       (long long)space->quota_bytes);
-    return 0;
-}
-
 char *
 tree_path_text(const struct path *path, struct arena *arena)
 {

@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/config.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/path.h"
@@ -46,11 +45,6 @@ int place_want_parent(const struct place *place, struct err *err);
 /* Gives the folders above the place, and with `self` itself, the sequence. */
 int tree_stamp(struct pg_conn *conn, const struct place *place, bool self, int64_t seq,
                struct err *err);
-
-/* ERR_QUOTA: the space has no room for so many bytes in place of old_bytes. Less is always let
- * through. */
-int tree_check_quota(const struct config *config, const struct space *space, uint64_t old_bytes,
-                     uint64_t new_bytes, struct err *err);
 
 /* "/a/b", for people and for the trash; in the arena. */
 char *tree_path_text(const struct path *path, struct arena *arena);

@@ -13,11 +13,13 @@
 #include "storage/chunk_index.h"
 #include "storage/chunker.h"
 #include "storage/manifest.h"
+#include "storage/room.h"
 
 struct store {
     struct blob_backend *backend;
     struct chunk_index *index;
     struct manifest_cache *manifests;
+    struct room *room;       /* NULL: free space is not watched */
     struct workers *workers; /* disk and index work of uploads and read-ahead */
     struct chunker_sizes sizes;
     int64_t lease_secs;

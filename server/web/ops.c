@@ -25,6 +25,7 @@ struct readiness {
 struct ops {
     struct pg_pool *pool;
     struct blob_backend *backend;
+    struct room *room;
 
     pthread_mutex_t mutex; /* of the two below */
     struct readiness readiness;
@@ -32,12 +33,13 @@ struct ops {
 };
 
 struct ops *
-ops_new(struct pg_pool *pool, struct blob_backend *backend)
+ops_new(struct pg_pool *pool, struct blob_backend *backend, struct room *room)
 {
     struct ops *ops = mem_zalloc(sizeof(*ops));
 
     ops->pool = pool;
     ops->backend = backend;
+    ops->room = room;
     pthread_mutex_init(&ops->mutex, NULL);
     return ops;
 }
@@ -112,16 +114,27 @@ word_of(enum err_code code)
     return code == ERR_NONE ? "ok" : err_code_name(code);
 }
 
+/* A storage that is only full still serves reading and deleting. */
+static bool
+is_ready(const struct readiness *readiness)
+{
+    return readiness->database == ERR_NONE &&
+           (readiness->storage == ERR_NONE || readiness->storage == ERR_QUOTA);
+}
+
 static int
 ready_finish(struct request *request, struct err *err)
 {
-    struct readiness readiness = readiness_of(request->ctx);
-    bool ready = readiness.database == ERR_NONE && readiness.storage == ERR_NONE;
+    struct ops *ops = request->ctx;
+    struct readiness readiness = readiness_of(ops);
+    bool ready = is_ready(&readiness);
     AUTO_BUF struct buf body = {.max = READY_MAX_BYTES};
 
     (void)err;
-    buf_printf(&body, "{\"ready\":%s,\"database\":\"%s\",\"storage\":\"%s\"}\n",
-               ready ? "true" : "false", word_of(readiness.database), word_of(readiness.storage));
+    buf_printf(&body,
+               "{\"ready\":%s,\"database\":\"%s\",\"storage\":\"%s\",\"room\":\"%s\"}\n",
+               ready ? "true" : "false", word_of(readiness.database), word_of(readiness.storage),
+               room_is_low(ops->room) ? "low" : "ok");
     reply_bytes(request, ready ? 200 : 503, "application/json", &body);
     reply_header(request, "Cache-Control", "no-store");
     if (!ready)
@@ -134,8 +147,10 @@ ready_finish(struct request *request, struct err *err)
 static int
 metrics_finish(struct request *request, struct err *err)
 {
+    struct ops *ops = request->ctx;
     AUTO_BUF struct buf body = {.max = METRICS_MAX_BYTES};
 
+    (void)room_is_low(ops->room); /* sets the gauge */
     metrics_render(&body);
     if (buf_check(&body, err) < 0)
         return -1;

@@ -8,11 +8,12 @@
 #include "http/router.h"
 #include "meta/pg_pool.h"
 #include "storage/blob.h"
+#include "storage/room.h"
 
 struct ops;
 
-/* Borrows both. */
-struct ops *ops_new(struct pg_pool *pool, struct blob_backend *backend);
+/* Borrows all. room NULL: free space is not watched. */
+struct ops *ops_new(struct pg_pool *pool, struct blob_backend *backend, struct room *room);
 void ops_free(struct ops *ops); /* NULL is welcome */
 /* The router borrows ops. */
 void ops_routes(struct ops *ops, struct router *router);

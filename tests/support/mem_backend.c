@@ -31,6 +31,8 @@ struct mem_backend {
     struct mem_blob *blobs;
     size_t count, cap;
     struct mem_fault faults[MEM_CALL_COUNT];
+    uint64_t free_bytes;
+    enum err_code free_code; /* of the failure; ERR_NONE: it can say */
 };
 
 static struct mem_backend *
@@ -203,6 +205,18 @@ mem_health(struct blob_backend *be, struct err *err)
     return 0;
 }
 
+static int
+mem_free_bytes(struct blob_backend *be, uint64_t *ret_bytes, struct err *err)
+{
+    struct mem_backend *mem = mem_of(be);
+
+    LOCK_SCOPE(&mem->lock);
+    if (mem->free_code != ERR_NONE)
+        return err_set(err, mem->free_code, "free space: as ordered");
+    *ret_bytes = mem->free_bytes;
+    return 0;
+}
+
 static void
 mem_free(struct blob_backend *be)
 {
@@ -226,6 +240,7 @@ static const struct blob_ops MEM_OPS = {
     .remove = mem_remove,
     .list = mem_list,
     .health = mem_health,
+    .free_bytes = mem_free_bytes,
     .free = mem_free,
 };
 
@@ -236,6 +251,7 @@ mem_backend_new(unsigned read_prefetch)
 
     mem->base.ops = &MEM_OPS;
     mem->base.read_prefetch = read_prefetch;
+    mem->free_code = ERR_NOT_FOUND;
     pthread_mutex_init(&mem->lock, NULL);
     pthread_cond_init(&mem->let_go, NULL);
     return &mem->base;
@@ -313,6 +329,16 @@ mem_backend_age(struct blob_backend *be, int64_t secs)
     LOCK_SCOPE(&mem->lock);
     for (size_t i = 0; i < mem->count; i++)
         mem->blobs[i].changed_at_us -= secs * 1000000;
+}
+
+void
+mem_backend_set_free(struct blob_backend *be, uint64_t bytes, enum err_code code)
+{
+    struct mem_backend *mem = mem_of(be);
+
+    LOCK_SCOPE(&mem->lock);
+    mem->free_bytes = bytes;
+    mem->free_code = code;
 }
 
 enum damage { DAMAGE_FLIP, DAMAGE_CACHED_FLIP, DAMAGE_TRUNCATE, DAMAGE_LOSE, DAMAGE_MOVE };

@@ -24,6 +24,9 @@ size_t mem_backend_unsynced_count(struct blob_backend *be);
 void mem_backend_lose_unsynced(struct blob_backend *be); /* the power went */
 void mem_backend_age(struct blob_backend *be, int64_t secs);
 
+/* What it says is free from now on; before, it cannot say. A code: it fails. */
+void mem_backend_set_free(struct blob_backend *be, uint64_t bytes, enum err_code code);
+
 /* Damage to every blob of this chunk. A cached flip is over once the blob is forgotten. */
 void mem_backend_flip(struct blob_backend *be, const struct digest *id);
 void mem_backend_flip_cached(struct blob_backend *be, const struct digest *id);

@@ -97,11 +97,7 @@ test_a_file_needs_a_folder_above_and_no_folder_in_its_place(void **state)
     assert_int_equal(make(fix, "/folder"), ERR_NONE);
     assert_int_equal(put(fix, "/file", "1"), ERR_NONE);
     for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
-        struct path path = path_of(fix, CASES[i].path);
-
-        assert_int_equal(
-            outcome(fix, files_may_write(&fix->files, &fix->me, &path, 1, NULL, &fix->err)),
-            CASES[i].code);
+        assert_int_equal(may_write(fix, CASES[i].path, 1), CASES[i].code);
         assert_int_equal(put(fix, CASES[i].path, "2"), CASES[i].code);
     }
     assert_string_equal(what(fix, "/file"), "1");
@@ -122,15 +118,13 @@ static void
 test_quotas_hold_before_and_after_the_body(void **state)
 {
     struct fixture *fix = *state;
-    struct path path = path_of(fix, "/b");
     uint64_t used;
     int64_t quota;
 
     fix->config.enable_user_storage_quotas = true;
     assert_int_equal(users_set_quota(fix->pool, fix->me.name, 10, &fix->err), 0);
     assert_int_equal(put(fix, "/a", "12345678"), ERR_NONE);
-    assert_int_equal(
-        outcome(fix, files_may_write(&fix->files, &fix->me, &path, 3, NULL, &fix->err)), ERR_QUOTA);
+    assert_int_equal(may_write(fix, "/b", 3), ERR_QUOTA);
     assert_int_equal(put(fix, "/b", "123"), ERR_QUOTA);
     assert_int_equal(put(fix, "/b", "12"), ERR_NONE);
     assert_int_equal(put(fix, "/a", "123456789"), ERR_QUOTA);
@@ -144,15 +138,10 @@ static void
 test_an_announced_size_above_the_limit_is_refused(void **state)
 {
     struct fixture *fix = *state;
-    struct path path = path_of(fix, "/a");
     uint64_t most = fix->config.max_upload_bytes;
 
-    assert_int_equal(
-        outcome(fix, files_may_write(&fix->files, &fix->me, &path, most + 1, NULL, &fix->err)),
-        ERR_TOO_LARGE);
-    assert_int_equal(
-        outcome(fix, files_may_write(&fix->files, &fix->me, &path, UINT64_MAX, NULL, &fix->err)),
-        ERR_NONE);
+    assert_int_equal(may_write(fix, "/a", most + 1), ERR_TOO_LARGE);
+    assert_int_equal(may_write(fix, "/a", UINT64_MAX), ERR_NONE);
 }
 
 /* Lets through what is not there. */
