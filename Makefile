@@ -5,6 +5,7 @@
 #   make test       installs what is missing, runs all tests, plain and under ASan+UBSan
 #   make unit       the unit tests alone, plain: quick
 #   make asan|tsan  all tests under ASan+UBSan, or under TSan
+#   make bench      measures; see bench/*.md
 #   make install    DESTDIR= PREFIX=/usr/local SYSCONFDIR=/etc
 #   make deps       installs what is missing with apt (deps-build, deps-run and deps-test)
 #   make format     clang-format over all C files
@@ -200,6 +201,30 @@ unit: build-plain
 
 asan tsan: %: build-%
 	@$(PYTHON) tests/run --build $(BUILD) $*
+
+# ---- measuring --------------------------------------------------------------------------------
+
+# A program a question; bench.c and bench_*.c are what they share. Results are Markdown.
+BENCH_SHARED := $(wildcard bench/bench.c bench/bench_*.c)
+BENCHES      := $(patsubst bench/%.c,$(BUILD)/bench/%,$(filter-out $(BENCH_SHARED),$(wildcard bench/*.c)))
+
+.PHONY: bench build-bench
+build-bench: $(BENCHES)
+bench: build-bench
+	@for program in $(BENCHES); do \
+	    BENCH_DIR="$${BENCH_DIR:-$(BUILD)/bench}" \
+	    BENCH_COMMIT="$$(git describe --always --dirty 2>/dev/null)" $$program || exit 1; \
+	done
+
+$(BENCHES): $(BUILD)/bench/%: $(BUILD)/obj/plain/bench/%.o \
+        $(BENCH_SHARED:%.c=$(BUILD)/obj/plain/%.o) $(BUILD)/obj/plain/tests/support/mem_index.o \
+        $(BUILD)/obj/plain/server.a
+	@mkdir -p $(@D)
+	@echo "link    $@"
+	@$(CC) $(FLAGS_plain) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) -lpthread
+
+$(BUILD)/obj/plain/bench/%.o: bench/%.c $(BUILD)/obj/plain/flags
+	$(call COMPILE,plain,-Itests -I.)
 
 # ---- installing -------------------------------------------------------------------------------
 
