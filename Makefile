@@ -5,6 +5,7 @@
 #   make test       installs what is missing, runs all tests, plain and under ASan+UBSan
 #   make unit       the unit tests alone, plain: quick
 #   make asan|tsan  all tests under ASan+UBSan, or under TSan
+#   make drills     all crash drills (make test runs a few of them), on a binary with fault points
 #   make bench      measures; see bench/*.md
 #   make install    DESTDIR= PREFIX=/usr/local SYSCONFDIR=/etc
 #   make deps       installs what is missing with apt (deps-build, deps-run and deps-test)
@@ -100,14 +101,17 @@ ifneq ($(filter x86_64 i686,$(shell uname -m)),)
 BASE_CFLAGS += -fcf-protection
 endif
 
-FLAVOURS      := plain asan tsan
+FLAVOURS      := plain asan tsan drill
 CFLAGS_plain  := -D_FORTIFY_SOURCE=2
 CFLAGS_asan   := -fsanitize=address,undefined -fno-sanitize-recover=undefined \
                  -fno-omit-frame-pointer
 CFLAGS_tsan   := -fsanitize=thread -fno-omit-frame-pointer -Wno-tsan
+CFLAGS_drill  := -D_FORTIFY_SOURCE=2 -DOXI_FAULTS
 BINARY_plain  := $(BUILD)/oxicloudd
 BINARY_asan   := $(BUILD)/asan/oxicloudd
 BINARY_tsan   := $(BUILD)/tsan/oxicloudd
+BINARY_drill  := $(BUILD)/drill/oxicloudd
+POWERCUT      := $(BUILD)/drill/powercut.so
 
 # ---- what there is to build -------------------------------------------------------------------
 
@@ -180,6 +184,12 @@ $(MIGRATED): migrations/embed.sh $(MIGRATIONS) migrations
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
+# Loaded in front of the C library by the drills.
+$(POWERCUT): tests/drills/powercut.c $(BUILD)/obj/drill/flags
+	@mkdir -p $(@D)
+	@echo "link    $@"
+	@$(CC) -std=gnu17 -O2 -Wall -Wextra -Werror -D_GNU_SOURCE -fPIC -shared -o $@ $< -lpthread
+
 # ---- running and testing ----------------------------------------------------------------------
 
 run: deps-run
@@ -187,20 +197,24 @@ run: deps-run
 	@OXICLOUD_STORAGE_PATH="$${OXICLOUD_STORAGE_PATH:-./data}" \
 	    exec $(BINARY_plain) serve --create-admin
 
-.PHONY: build-plain build-asan build-tsan
+.PHONY: build-plain build-asan build-tsan build-drill drills
 build-plain: $(BINARY_plain) $(TESTS_plain)
 build-asan: $(BINARY_asan) $(TESTS_asan)
 build-tsan: $(BINARY_tsan) $(TESTS_tsan)
+build-drill: $(BINARY_drill) $(POWERCUT)
 
 test: deps
-	@$(MAKE) --no-print-directory build-plain build-asan
-	@$(PYTHON) tests/run --build $(BUILD) plain asan
+	@$(MAKE) --no-print-directory build-plain build-asan build-drill
+	@$(PYTHON) tests/run --build $(BUILD) plain asan drill
 
 unit: build-plain
 	@$(PYTHON) tests/run --build $(BUILD) --unit plain
 
 asan tsan: %: build-%
 	@$(PYTHON) tests/run --build $(BUILD) $*
+
+drills: build-drill
+	@$(PYTHON) tests/run --build $(BUILD) --all-drills drill
 
 # ---- measuring --------------------------------------------------------------------------------
 
