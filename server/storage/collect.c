@@ -123,11 +123,12 @@ sweep_blob(void *ctx, const struct blob_key *key, uint64_t stored_bytes, int64_t
 }
 
 /* The blobs of an upload under way have no row yet, and nobody knows of every upload on every
- * node; but each keeps its blobs younger than its lease. */
+ * node; but each gives up when it has not touched its blobs for a lease. Twice that, because the
+ * one that looks in its last moment still has to sync, and we need time from looking to removing. */
 static int64_t
 sweep_age_secs(const struct store *store, int64_t grace_secs)
 {
-    return grace_secs > store->lease_secs ? grace_secs : store->lease_secs;
+    return grace_secs > 2 * store->lease_secs ? grace_secs : 2 * store->lease_secs;
 }
 
 int

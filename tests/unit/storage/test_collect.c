@@ -129,13 +129,13 @@ test_a_sweep_removes_old_blobs_without_rows_only(void **state)
 }
 
 static void
-test_a_sweep_leaves_alone_what_is_younger_than_a_lease(void **state)
+test_a_sweep_leaves_alone_what_is_younger_than_two_leases(void **state)
 {
     struct mem_store *mem = mem_store_new(THREADS, QUEUE);
 
     (void)state;
     leave_blobs(mem, noise, 50000);
-    mem_backend_age(mem->backend, MEM_STORE_LEASE_SECS - 60);
+    mem_backend_age(mem->backend, 2 * MEM_STORE_LEASE_SECS - 60);
     assert_int_equal(sweep(mem, 1).blob_count, 0);
     mem_backend_age(mem->backend, 120);
     assert_int_equal(sweep(mem, 1).blob_count, 1);
@@ -156,7 +156,7 @@ test_an_upload_whose_blobs_were_swept_fails(void **state)
     (void)state;
     assert_int_equal(ingest_push(ingest, data, 20 << 20, &err), 0);
     assert_int_equal(ingest_push(ingest, data, 20 << 20, &err), 0); /* the first ones are settled */
-    mem_backend_age(mem->backend, MEM_STORE_LEASE_SECS + 60); /* a clock that was set */
+    mem_backend_age(mem->backend, 2 * MEM_STORE_LEASE_SECS + 60);   /* a clock that was set */
     assert_true(sweep(mem, 0).blob_count > 0);
     assert_int_equal(ingest_finish(ingest, &content, &err), -1);
     assert_int_equal(err.code, ERR_BUSY);
@@ -194,7 +194,7 @@ test_a_blob_that_cannot_be_removed_is_left_to_the_next_sweep(void **state)
     mem_backend_fail(mem->backend, MEM_REMOVE, 1, 1, ERR_IO);
     assert_int_equal(collect(mem, 0).blob_count, 0);
     assert_int_equal(mem_index_chunk_count(mem->index), 0);
-    mem_backend_age(mem->backend, MEM_STORE_LEASE_SECS + 60);
+    mem_backend_age(mem->backend, 2 * MEM_STORE_LEASE_SECS + 60);
     assert_int_equal(sweep(mem, 0).blob_count, 1);
     mem_store_free(mem);
 }
@@ -208,7 +208,7 @@ test_trouble_is_passed_on(void **state)
 
     (void)state;
     leave_blobs(mem, noise, 50000);
-    mem_backend_age(mem->backend, MEM_STORE_LEASE_SECS + 60);
+    mem_backend_age(mem->backend, 2 * MEM_STORE_LEASE_SECS + 60);
     mem_index_fail(mem->index, MEM_COLLECT, 1, 1, ERR_UNAVAILABLE);
     assert_int_equal(collect_garbage(&mem->store, 0, &go_on, &result, &err), -1);
     assert_int_equal(err.code, ERR_UNAVAILABLE);
@@ -246,7 +246,7 @@ main(void)
         cmocka_unit_test(test_a_lease_keeps_a_chunk_from_the_collector),
         cmocka_unit_test(test_contents_that_share_chunks_are_collected_apart),
         cmocka_unit_test(test_a_sweep_removes_old_blobs_without_rows_only),
-        cmocka_unit_test(test_a_sweep_leaves_alone_what_is_younger_than_a_lease),
+        cmocka_unit_test(test_a_sweep_leaves_alone_what_is_younger_than_two_leases),
         cmocka_unit_test(test_an_upload_whose_blobs_were_swept_fails),
         cmocka_unit_test(test_both_stop_when_told_to),
         cmocka_unit_test(test_a_blob_that_cannot_be_removed_is_left_to_the_next_sweep),
