@@ -5,6 +5,7 @@
 #   make test       installs what is missing, runs all tests, plain and under ASan+UBSan
 #   make unit       the unit tests alone, plain: quick
 #   make asan|tsan  all tests under ASan+UBSan, or under TSan
+#   make model      a long random history against a model; OXI_MODEL_STEPS, OXI_MODEL_SEED
 #   make drills     all crash drills (make test runs a few of them), on a binary with fault points
 #   make bench      measures; see bench/*.md
 #   make install    DESTDIR= PREFIX=/usr/local SYSCONFDIR=/etc
@@ -209,6 +210,11 @@ test: deps
 
 unit: build-plain
 	@$(PYTHON) tests/run --build $(BUILD) --unit plain
+
+.PHONY: model
+model: all
+	@OXICLOUDD=$(abspath $(BINARY_plain)) OXI_MODEL_STEPS=$${OXI_MODEL_STEPS:-20000} \
+	    $(PYTHON) -B -m pytest -q -s -p no:cacheprovider tests/model
 
 asan tsan: %: build-%
 	@$(PYTHON) tests/run --build $(BUILD) $*
