@@ -24,6 +24,7 @@ static const struct {
     enum kind kind;
 } POINTS[] = {
     /* An upload, up to durable blobs. */
+    {"quota.reserved", KIND_POINT},
     {"ingest.lease.before", KIND_POINT}, /* a batch is named, nothing is asked yet */
     {"ingest.lease.after", KIND_POINT},
     {"ingest.put.before", KIND_POINT},
@@ -37,8 +38,9 @@ static const struct {
     {"ingest.sync.after", KIND_POINT},
 
     /* Its transaction. */
-    {"register.before", KIND_POINT}, /* BEGIN */
-    {"register.locked", KIND_POINT}, /* the space */
+    {"register.before", KIND_POINT},  /* BEGIN */
+    {"register.locked", KIND_POINT},  /* the space */
+    {"register.settled", KIND_POINT}, /* the quota */
     {"register.attached", KIND_POINT},
     {"register.unreferenced", KIND_POINT}, /* the content it replaces */
     {"register.exchanged", KIND_POINT},

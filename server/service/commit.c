@@ -217,6 +217,7 @@ write_work(struct pg_conn *conn, void *ctx, struct err *err)
         quota_settle(conn, job->files->config, &space, old_bytes_at(&place), size_bytes,
                      job->write->claim ? &job->write->claim->quota : NULL, err) < 0)
         return -1;
+    FAULT_POINT("register.settled");
 
     old = place_node(&place);
     job->created = !old;

@@ -1,6 +1,7 @@
 #include "service/quota.h"
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/rand.h"
 #include "meta/quota_repo.h"
 
@@ -70,6 +71,7 @@ hold_bytes(struct pg_pool *pool, struct quota_hold *hold, uint64_t needed_bytes,
     job.reservation.id = hold->id;
     if (pg_pool_transact(pool, hold_work, &job, NULL, err) < 0)
         return -1;
+    FAULT_POINT("quota.reserved");
     hold->in_force = job.in_force;
     hold->held_bytes = job.held_bytes;
     hold->held_at_us = now_us;
