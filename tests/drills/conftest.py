@@ -76,7 +76,7 @@ def template(work_folder, postgres):
     """A database that is migrated and has one user."""
     made = drills.Server(work_folder / "template", postgres, "oxi_template")
     postgres.create("oxi_template")
-    made.command("user", "add", daemon.USER, input=daemon.PASSWORD + "\n")
+    made.command("user", "add", "--quota", "1G", daemon.USER, input=daemon.PASSWORD + "\n")
     return "oxi_template"
 
 

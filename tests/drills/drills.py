@@ -29,7 +29,8 @@ class Server(Daemon):
     too."""
 
     def __init__(self, folder, postgres, database, **settings):
-        settings = {"COLLECT_INTERVAL_SECS": "86400", "DB_WAIT_MS": "3000", **settings}
+        settings = {"COLLECT_INTERVAL_SECS": "86400", "DB_WAIT_MS": "3000",
+                    "ENABLE_USER_STORAGE_QUOTAS": "true", **settings}
         super().__init__(folder, DB_CONNECTION_STRING=postgres.conninfo(database), **settings)
         self.postgres, self.database = postgres, database
         self.fault, self.preload = None, {}
@@ -72,9 +73,10 @@ class Server(Daemon):
         assert done.returncode == 0, done
 
     def let_time_pass(self):
-        """Leases run out and blobs grow old, without waiting for it."""
+        """Leases and reservations run out and blobs grow old, without waiting for it."""
         self.sql("update chunks set lease_until = now() - interval '1 second'"
-                 " where lease_until is not null")
+                 " where lease_until is not null;"
+                 "update reservations set expires_at = now() - interval '1 second'")
         long_ago = time.time() - 30 * 86400
         for blob in (self.storage / ".blobs").glob("*/*"):
             with contextlib.suppress(FileNotFoundError):
@@ -85,13 +87,16 @@ class Server(Daemon):
         counts = self.sql(
             "select (select count(*) from chunks), (select count(*) from contents),"
             " (select count(*) from nodes where id not in (select root_id from spaces)),"
-            " (select count(*) from trash), (select coalesce(sum(used_bytes), 0) from spaces)")
-        names = ("chunks", "contents", "nodes", "trash", "used bytes")
+            " (select count(*) from trash), (select coalesce(sum(used_bytes), 0) from spaces),"
+            " (select count(*) from reservations)")
+        names = ("chunks", "contents", "nodes", "trash", "used bytes", "reservations")
         left = dict(zip(names, map(int, counts.split("|"))), blobs=len(self.blobs()))
         return {what: count for what, count in left.items() if count}
 
     def give_back_everything(self):
         client = self.client()
+        self.let_time_pass()
+        client.make("the next upload", b"x")  # removes what uploads that died had reserved
         for name in client.names():
             assert client.delete(name).status == 204, name
         self.run("trash", "empty", USER)

@@ -1,6 +1,9 @@
 """PostgreSQL dies by SIGKILL under load: the server stays, answers 503 meanwhile, goes on by itself
 when the database is back, and has lost nothing."""
 
+import os
+import signal
+
 import pytest
 
 import drills
@@ -28,7 +31,6 @@ def server(own_postgres, servers):
     server.bury()
 
 
-@pytest.mark.quick
 def test_a_named_postgresql_is_killed_under_load(server, own_postgres, rand):
     process = server.process
     crowd = Crowd(rand, 6, lambda: [server.client()], goes_on=True)
@@ -60,16 +62,10 @@ def test_the_private_postgresql_is_killed_under_load(servers, rand):
     for _ in range(2):
         crowd.work(rand.randrange(5, 40))
         pid = server.postgres_pid()
-        kill_tree(pid)
+        os.kill(pid, signal.SIGKILL)  # its children notice, and end
         eventually(lambda: server.postgres_pid() not in (None, pid), 60, "it is started again")
         crowd.work(5)
     crowd.stop()
     crowd.check(server.client())
     server.verify()
     server.stop()
-
-
-def kill_tree(pid):
-    import os
-    import signal
-    os.kill(pid, signal.SIGKILL)  # its children notice, and end

@@ -126,7 +126,7 @@ def test_blobs_that_cannot_be_removed_are_swept_later(servers, error):
     server.command("gc", "--grace", "0", status=None)
     assert server.blobs()
     server.fault = None
-    server.client().make("f", b"b" * 300_000)  # the same chunks again, while the old blobs lie there
+    server.client().make("f", b"b" * 300_000)  # the same chunks, beside their old blobs
     server.let_time_pass()
     server.run("gc", "--grace", "0")
     assert server.client().read("f") == b"b" * 300_000
