@@ -55,25 +55,29 @@ class Installation:
             yield f"trash of {user}: more {found - expected}, missing {expected - found}"
 
     def restore(self, user, rand):
-        """Puts an entry back. Several may look the same from outside; where it comes back tells
-        which of them it was."""
+        """Puts an entry back. Several may look the same from outside: what comes back tells which
+        of them it was. Those whose ETags are known are compared first; others fit more."""
         listed = self.listed_trash(user)
         if not listed:
             return
         space = self.spaces[user]
         number, key = rand.choice(listed)
-        twins = [entry for entry in space.trash if entry.key() == key]
-        said = self.server.command("trash", "restore", user, number).stdout
+        said = self.server.command("trash", "restore", user, number).stdout.strip()
+        reasons = []
         with self.client(user).connect() as connection:
-            for entry in twins:
+            twins = [entry for entry in space.trash if entry.key() == key]
+            for entry in sorted(twins, key=unknown_tags):
                 path = space.restore_path(entry)
-                if said.strip() != "restored: /" + "/".join(path):
+                if said != "restored: /" + "/".join(path):
+                    reasons.append(f"expected at {path}")
                     continue
-                if not list(differences(entry.node, self.find_tree(user, path, connection))):
+                problems = list(differences(
+                    entry.node, self.find_tree(user, path, connection), path))
+                if not problems:
                     space.restore(entry, path)
                     return
-        raise AssertionError(f"restored {key} of {user} as none of the {len(twins)} entries that "
-                             f"looked so: {said}")
+                reasons += problems
+        raise AssertionError(f"{user}: {key}: {said}\n" + "\n".join(reasons))
 
     def find_tree(self, user, path, connection):
         found = find(self.client(user), path, "0", connection)[tuple(path)]
@@ -228,6 +232,10 @@ class Installation:
         assert not any(path.is_file() for path in (self.server.storage / ".blobs").rglob("*"))
         stats = self.server.stats()
         assert stats.pop("users") == len(self.spaces) and not any(stats.values()), stats
+
+
+def unknown_tags(entry):
+    return sum(node.tag is None for node in entry.node.all())
 
 
 def sequence(tag):
