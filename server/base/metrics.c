@@ -51,6 +51,13 @@ static const struct row COUNTERS[METRIC_COUNTER_COUNT] = {
                               "Chunks whose check failed after all tries"},
     [METRIC_CHUNK_REREADS] = {"oxicloud_chunk_rereads_total", "",
                               "Chunks read again because a check failed"},
+    [METRIC_CHUNK_QUARANTINED] = {"oxicloud_chunk_quarantined_total", "",
+                                  "Chunks put into quarantine by this process"},
+    [METRIC_SCRUB_BYTES] = {"oxicloud_scrub_bytes_total", "",
+                            "Stored bytes that the scrub has read back"},
+    [METRIC_SCRUB_CHUNKS] = {"oxicloud_scrub_chunks_total", "",
+                             "Chunks that the scrub has read back"},
+    [METRIC_SCRUB_BAD] = {"oxicloud_scrub_bad_total", "", "Chunks that the scrub has found bad"},
     [METRIC_MANIFEST_CACHE_HITS] = {"oxicloud_manifest_cache_total", "{result=\"hit\"}",
                                     "Look-ups in the cache of manifests, by result"},
     [METRIC_MANIFEST_CACHE_MISSES] = {"oxicloud_manifest_cache_total", "{result=\"miss\"}", ""},
@@ -82,6 +89,19 @@ static const struct row GAUGES[METRIC_GAUGE_COUNT] = {
     [METRIC_WORKERS_BUSY] = {"oxicloud_workers_busy", "", "Workers running a job"},
     [METRIC_STORAGE_FREE_BYTES] = {"oxicloud_storage_free_bytes", "",
                                    "Free bytes where blobs are stored"},
+    [METRIC_CHUNKS_QUARANTINED] = {"oxicloud_chunks_quarantined", "",
+                                   "Chunks in quarantine, waiting to be uploaded again"},
+    [METRIC_SCRUB_OLDEST_SECONDS] = {"oxicloud_scrub_oldest_seconds", "",
+                                     "Time since the chunk that has waited longest was written "
+                                     "or read back"},
+    [METRIC_BACKLOG_CONTENTS] = {"oxicloud_collect_backlog_contents", "",
+                                 "Contents that no file has, not collected yet"},
+    [METRIC_BACKLOG_CHUNKS] = {"oxicloud_collect_backlog_chunks", "",
+                               "Chunks that no content has, not collected yet"},
+    [METRIC_BACKLOG_BYTES] = {"oxicloud_collect_backlog_bytes", "",
+                              "Stored bytes of chunks that no content has, not collected yet"},
+    [METRIC_BACKLOG_OLDEST_SECONDS] = {"oxicloud_collect_backlog_oldest_seconds", "",
+                                       "Time since the oldest of these lost its last reference"},
 };
 
 static const struct row HISTOGRAMS[METRIC_HISTOGRAM_COUNT] = {

@@ -33,6 +33,10 @@ enum metric_counter {
     METRIC_BLOB_ERRORS,
     METRIC_CHUNK_CORRUPT,         /* checks that failed after all tries */
     METRIC_CHUNK_REREADS,
+    METRIC_CHUNK_QUARANTINED,     /* by this process */
+    METRIC_SCRUB_BYTES,
+    METRIC_SCRUB_CHUNKS,
+    METRIC_SCRUB_BAD,             /* of those */
     METRIC_MANIFEST_CACHE_HITS,
     METRIC_MANIFEST_CACHE_MISSES,
     METRIC_COLLECTED_CHUNKS,
@@ -58,6 +62,12 @@ enum metric_gauge {
     METRIC_WORKERS_QUEUED,
     METRIC_WORKERS_BUSY,
     METRIC_STORAGE_FREE_BYTES,
+    METRIC_CHUNKS_QUARANTINED,    /* this and the rest: as of the janitor's last round */
+    METRIC_SCRUB_OLDEST_SECONDS,
+    METRIC_BACKLOG_CONTENTS,      /* to be collected */
+    METRIC_BACKLOG_CHUNKS,
+    METRIC_BACKLOG_BYTES,
+    METRIC_BACKLOG_OLDEST_SECONDS,
     METRIC_GAUGE_COUNT,
 };
 

@@ -29,6 +29,9 @@ verify_work(struct app *app, void *ctx, struct err *err)
            (unsigned long long)result->chunks_checked, (unsigned long long)result->chunks_missing,
            (unsigned long long)result->chunks_damaged, (unsigned long long)result->references_wrong,
            call->repair && result->references_wrong ? " and set right" : "");
+    if (result->chunks_released)
+        printf("%llu chunks taken out of quarantine\n",
+               (unsigned long long)result->chunks_released);
     return 0;
 }
 
@@ -46,5 +49,6 @@ cmd_verify(struct cli *cli)
         return status;
     if (call.result.chunks_missing || call.result.chunks_damaged)
         return EXIT_FAILED;
-    return call.result.references_wrong && !call.repair ? EXIT_FAILED : EXIT_WELL;
+    return (call.result.references_wrong || call.result.spaces_wrong) && !call.repair ? EXIT_FAILED
+                                                                                      : EXIT_WELL;
 }

@@ -7,6 +7,10 @@
  * rows here. What keeps a known chunk that an upload relies on is its lease: the collector passes
  * over it, and so the row is still there when the upload attaches. If the upload took longer than
  * its lease, the missing row is noticed and the upload given up.
+ *
+ * A quarantined chunk counts as unknown, so the upload has written it, and its row takes over the
+ * new blob: also when the content is there already and needs nothing else. A chunk that was known
+ * and is in quarantine by now fails the upload: what is acknowledged is not known to be bad.
  */
 #include "meta/chunk_repo.h"
 
@@ -34,30 +38,58 @@ wrap_content(const struct digest *content_id, const char *what, struct err *err)
  * CONFLICT DO UPDATE locks the row first, and the lock stays in its xmax. A known chunk that was
  * inserted is one the collector had deleted in between: its blob is going, so the caller rolls
  * back.
+ *
+ * A known chunk is offered with quarantined_at set: there are no new bytes of it, so it never
+ * heals. HEALED is for the row of a chunk that was there.
  */
+#define SOURCE_COLUMNS "id, generation, size_bytes, stored_bytes, codec, check_xxh3"
+#define HEALED(column)                                                                             \
+    column " = case when chunks.quarantined_at is not null and excluded.quarantined_at is null"    \
+           " then excluded." column " else chunks." column " end"
+
 static const char SQL_ATTACH[] =
     "with content as ("
     "  insert into contents (id, size_bytes, chunk_count, chunks, refs)"
     "  values ($1, $2, $3, $4, 1)"
     "  on conflict (id) do update set refs = contents.refs + 1, unreferenced_at = null"
     "  returning xmax = 0 as is_new"
-    "), source as ("
-    "  select w.id, w.generation, w.size_bytes, w.stored_bytes, w.codec, w.check_xxh3"
+    "), written as ("
+    "  select w.*"
     "  from unnest($5::bytea[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],"
-    "    $10::bigint[]) as w (id, generation, size_bytes, stored_bytes, codec, check_xxh3)"
+    "    $10::bigint[]) as w (" SOURCE_COLUMNS ")"
+    "), source as ("
+    "  select " SOURCE_COLUMNS ", null::timestamptz as quarantined_at from written"
     "  union all"
-    "  select c.id, c.generation, c.size_bytes, c.stored_bytes, c.codec, c.check_xxh3"
-    "  from chunks c where c.id = any($11::bytea[])"
+    "  select " SOURCE_COLUMNS ", now() from chunks where id = any($11::bytea[])"
     "), named as ("
-    "  insert into chunks (id, generation, size_bytes, stored_bytes, codec, check_xxh3, refs)"
-    "  select s.id, s.generation, s.size_bytes, s.stored_bytes, s.codec, s.check_xxh3, 1"
+    "  insert into chunks (" SOURCE_COLUMNS ", quarantined_at, refs)"
+    "  select s.id, s.generation, s.size_bytes, s.stored_bytes, s.codec, s.check_xxh3,"
+    "    s.quarantined_at, 1"
     "  from content join source s on content.is_new"
     "  order by s.id"
-    "  on conflict (id) do update set refs = chunks.refs + 1, unreferenced_at = null"
-    "  returning id, generation, xmax = 0 as is_new"
-    ") "
-    "select null::bytea, 0::bigint, is_new from content "
-    "union all select id, generation, is_new from named";
+    "  on conflict (id) do update set refs = chunks.refs + 1, unreferenced_at = null, " HEALED("generation") ", " HEALED("size_bytes") ", " HEALED("stored_bytes") ", " HEALED(
+        "codec") ", " HEALED("check_xxh3") ","
+                                           "    verified_at = case when chunks.quarantined_at is not null"
+                                           "      and excluded.quarantined_at is null then now() else chunks.verified_at end,"
+                                           "    quarantined_at = case when excluded.quarantined_at is null then null"
+                                           "      else chunks.quarantined_at end"
+                                           "  returning id, generation, xmax = 0 as is_new, quarantined_at is not null as is_bad"
+                                           "), sick as materialized ("
+                                           "  select w.*"
+                                           "  from content join written w on not content.is_new join chunks c on c.id = w.id"
+                                           "  where c.quarantined_at is not null"
+                                           "  order by c.id for no key update of c"
+                                           "), healed as ("
+                                           "  update chunks c set generation = s.generation, size_bytes = s.size_bytes,"
+                                           "    stored_bytes = s.stored_bytes, codec = s.codec, check_xxh3 = s.check_xxh3,"
+                                           "    verified_at = now(), quarantined_at = null"
+                                           "  from sick s where c.id = s.id"
+                                           ") "
+                                           "select null::bytea, 0::bigint, is_new, not is_new and exists ("
+                                           "    select 1 from unnest($11::bytea[]) as known (id) join chunks c on c.id = known.id"
+                                           "    where c.quarantined_at is not null) "
+                                           "from content "
+                                           "union all select id, generation, is_new, is_bad from named";
 
 static void
 add_written(struct pg_params *params, const struct stored_chunk *written, size_t count)
@@ -115,7 +147,7 @@ add_known(struct pg_params *params, const struct ingest_content *content)
 static int
 lease_lost(struct err *err)
 {
-    return err_set(err, ERR_BUSY, "a chunk went away during the upload; send it again");
+    return err_set(err, ERR_BUSY, "a chunk went away or bad during the upload; send it again");
 }
 
 /* The content is new; rows 1 and up are its chunks. */
@@ -131,7 +163,7 @@ read_losers(const struct pg_rows *rows, const struct ingest_content *content, si
         struct digest id = pg_digest(rows, row, 0);
         const struct stored_chunk *written = find_written(content, &id);
 
-        if (written == NULL && pg_int(rows, row, 2) != 0)
+        if (written == NULL && (pg_int(rows, row, 2) != 0 || pg_int(rows, row, 3) != 0))
             return lease_lost(err);
         if (written != NULL && written->generation != (uint64_t)pg_int(rows, row, 1))
             losers[count++] = (size_t)(written - content->written);
@@ -178,7 +210,8 @@ find_losers(struct pg_conn *conn, const struct ingest_content *content, size_t *
         ids[i] = content->written[i].id;
         generations[i] = (int64_t)content->written[i].generation;
     }
-    if (written_count > 0 && chunk_repo_named(conn, ids, generations, written_count, named, err) < 0)
+    if (written_count > 0 &&
+        chunk_repo_named(conn, ids, generations, written_count, named, err) < 0)
         return -1;
     for (size_t i = 0; i < written_count; i++)
         if (!named[i])
@@ -202,6 +235,8 @@ chunk_repo_attach(struct pg_conn *conn, const struct ingest_content *content, si
     add_known(&params, content);
     if (pg_run(conn, SQL_ATTACH, &params, &rows, err) < 0)
         return wrap_content(&content->content_id, "attach content", err);
+    if (pg_int(rows, 0, 3) != 0)
+        return lease_lost(err);
     if (pg_int(rows, 0, 2) == 0)
         return find_losers(conn, content, losers, ret_loser_count, err);
     return read_losers(rows, content, losers, ret_loser_count, err);
@@ -212,14 +247,13 @@ chunk_repo_attach(struct pg_conn *conn, const struct ingest_content *content, si
 static const char SQL_REF[] =
     "update contents set refs = refs + $2, unreferenced_at = null where id = $1";
 
-static const char SQL_UNREF[] =
-    "update contents set refs = refs - $2,"
-    " unreferenced_at = case when refs = $2 then now() end "
-    "where id = $1";
+static const char SQL_UNREF[] = "update contents set refs = refs - $2,"
+                                " unreferenced_at = case when refs = $2 then now() end "
+                                "where id = $1";
 
 static int
-change_refs(struct pg_conn *conn, const char *sql, const struct digest *content_id,
-            int64_t amount, struct err *err)
+change_refs(struct pg_conn *conn, const char *sql, const struct digest *content_id, int64_t amount,
+            struct err *err)
 {
     AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
@@ -251,7 +285,7 @@ chunk_repo_unref(struct pg_conn *conn, const struct digest *content_id, int64_t 
     return change_refs(conn, SQL_UNREF, content_id, amount, err);
 }
 
-/* --- looking at all of them --- */
+/* --- totals --- */
 
 static const char SQL_TOTALS[] =
     "select k.chunk_count, k.chunk_bytes, k.stored_bytes, c.content_count "
@@ -272,137 +306,5 @@ chunk_repo_totals(struct pg_conn *conn, struct chunk_totals *ret_totals, struct 
     ret_totals->chunk_bytes = (uint64_t)pg_int(rows, 0, 1);
     ret_totals->stored_bytes = (uint64_t)pg_int(rows, 0, 2);
     ret_totals->contents = (uint64_t)pg_int(rows, 0, 3);
-    return 0;
-}
-
-static void
-read_chunk(const struct pg_rows *rows, int row, int col, struct stored_chunk *chunk)
-{
-    chunk->id = pg_digest(rows, row, col);
-    chunk->generation = (uint64_t)pg_int(rows, row, col + 1);
-    chunk->size_bytes = (uint32_t)pg_int(rows, row, col + 2);
-    chunk->stored_bytes = (uint32_t)pg_int(rows, row, col + 3);
-    chunk->check = (uint64_t)pg_int(rows, row, col + 4);
-    chunk->codec = (enum chunk_codec)pg_int(rows, row, col + 5);
-}
-
-static const char SQL_PAGE[] =
-    "select id, generation, size_bytes, stored_bytes, check_xxh3, codec "
-    "from chunks where id > $1 order by id limit $2";
-
-int
-chunk_repo_page(struct pg_conn *conn, const struct digest *after, struct stored_chunk *chunks,
-                size_t cap, size_t *ret_count, struct err *err)
-{
-    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
-    AUTO_ROWS struct pg_rows *rows = NULL;
-
-    pg_add_bytes(&params, after == NULL ? NULL : after->bytes, after == NULL ? 0 : DIGEST_BYTES);
-    pg_add_int(&params, (int64_t)cap);
-    if (pg_run(conn, SQL_PAGE, &params, &rows, err) < 0)
-        return err_wrap(err, "walk chunks");
-    for (int row = 0; row < pg_count(rows); row++)
-        read_chunk(rows, row, 0, &chunks[row]);
-    *ret_count = (size_t)pg_count(rows);
-    return 0;
-}
-
-/* --- verify --- */
-
-/* Whoever changes references begins with its space's row, so this waits for those under way and
- * lets no new one begin; then the collector and leases are kept out too. */
-static const char SQL_LOCK_ALL[] =
-    "lock table spaces, nodes, contents, chunks in share row exclusive mode";
-
-#define CONTENTS_COUNTED                                                                           \
-    "counted as materialized ("                                                                    \
-    "  select content_id as id, count(*) as amount from nodes"                                     \
-    "  where content_id is not null group by content_id"                                           \
-    "), wrong as materialized ("                                                                   \
-    "  select c.id, c.refs, coalesce(n.amount, 0) as amount"                                       \
-    "  from contents c left join counted n on n.id = c.id"                                         \
-    "  where c.refs <> coalesce(n.amount, 0)"                                                      \
-    ")"
-
-#define CHUNKS_COUNTED                                                                             \
-    "counted as materialized ("                                                                    \
-    "  select p.id, count(*) as amount"                                                            \
-    "  from (select chunk_count, chunks || ''::bytea as packed from contents offset 0) c"          \
-    "  cross join lateral ("                                                                       \
-    "    select distinct substring(c.packed from (i * 36 + 1)::integer for 32) as id"              \
-    "    from generate_series(0, c.chunk_count - 1) as i) p"                                       \
-    "  group by p.id"                                                                              \
-    "), wrong as materialized ("                                                                   \
-    "  select coalesce(k.id, n.id) as id, coalesce(k.refs, -1) as refs,"                           \
-    "    coalesce(n.amount, 0) as amount"                                                          \
-    "  from chunks k full join counted n on n.id = k.id"                                           \
-    "  where k.id is null or k.refs <> coalesce(n.amount, 0)"                                      \
-    ")"
-
-static const char SQL_VERIFY_CONTENTS[] =
-    "with " CONTENTS_COUNTED " select id, refs, amount from wrong order by id";
-
-static const char SQL_REPAIR_CONTENTS[] =
-    "with " CONTENTS_COUNTED
-    ", repaired as ("
-    "  update contents c set refs = w.amount,"
-    "    unreferenced_at = case when w.amount = 0 then coalesce(c.unreferenced_at, now()) end"
-    "  from wrong w where c.id = w.id"
-    ") "
-    "select id, refs, amount from wrong order by id";
-
-static const char SQL_VERIFY_CHUNKS[] =
-    "with " CHUNKS_COUNTED " select id, refs, amount from wrong order by id";
-
-static const char SQL_REPAIR_CHUNKS[] =
-    "with " CHUNKS_COUNTED
-    ", repaired as ("
-    "  update chunks c set refs = w.amount,"
-    "    unreferenced_at = case when w.amount = 0 then coalesce(c.unreferenced_at, now()) end"
-    "  from wrong w where c.id = w.id"
-    ") "
-    "select id, refs, amount from wrong order by id";
-
-/* refs -1 stands for a row that is missing. */
-static int
-count_wrong(struct pg_conn *conn, const char *sql, const char *what, uint64_t *ret_wrong,
-            uint64_t *ret_missing, struct err *err)
-{
-    AUTO_ROWS struct pg_rows *rows = NULL;
-
-    *ret_wrong = *ret_missing = 0;
-    if (pg_run(conn, sql, NULL, &rows, err) < 0)
-        return err_wrap(err, "verify references of %s", what);
-    for (int row = 0; row < pg_count(rows); row++) {
-        struct digest id = pg_digest(rows, row, 0);
-        bool is_missing = pg_int(rows, row, 1) < 0;
-        char hex[DIGEST_HEX_SIZE];
-
-        digest_hex(hex, &id);
-        *(is_missing ? ret_missing : ret_wrong) += 1;
-        if (is_missing)
-            log_error("%s is named and has no row: id=%s", what, hex);
-        else
-            log_error("%s has a wrong count: id=%s refs=%lld counted=%lld", what, hex,
-                      (long long)pg_int(rows, row, 1), (long long)pg_int(rows, row, 2));
-    }
-    return 0;
-}
-
-int
-chunk_repo_verify(struct pg_conn *conn, bool repair, struct chunk_drift *ret_drift,
-                  struct err *err)
-{
-    struct chunk_drift drift;
-    uint64_t none; /* a content that is missing cannot be: nodes refer to it by a foreign key */
-
-    if (repair && pg_run(conn, SQL_LOCK_ALL, NULL, NULL, err) < 0)
-        return err_wrap(err, "verify references");
-    if (count_wrong(conn, repair ? SQL_REPAIR_CONTENTS : SQL_VERIFY_CONTENTS, "content",
-                    &drift.contents_wrong, &none, err) < 0 ||
-        count_wrong(conn, repair ? SQL_REPAIR_CHUNKS : SQL_VERIFY_CHUNKS, "chunk",
-                    &drift.chunks_wrong, &drift.chunks_missing, err) < 0)
-        return -1;
-    *ret_drift = drift;
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/mem.h"
 #include "meta/pg.h"
 #include "meta/pg_pool.h"
 #include "storage/chunk_index.h"
@@ -22,8 +23,10 @@ struct chunk_index *chunk_repo_index(struct pg_pool *pool);
  * One reference more on a content, made from an upload when it is new: the manifest, the chunks
  * that were written, one reference per distinct chunk. losers has room for written_count indexes:
  * those written chunks that the rows do not name, because another upload was first (all of them
- * when the content itself was there already). ERR_BUSY: a lease ran out and a chunk is gone; the
- * upload must be sent again.
+ * when the content itself was there already). A quarantined chunk that was written is healed: its
+ * row takes over the new blob, and the old one, which no row names then, is left to the sweep.
+ * ERR_BUSY: a lease ran out and a chunk is gone, or one that was not written is quarantined by now;
+ * the upload must be sent again.
  */
 int chunk_repo_attach(struct pg_conn *conn, const struct ingest_content *content, size_t *losers,
                       size_t *ret_loser_count, struct err *err);
@@ -41,24 +44,63 @@ int chunk_repo_unref(struct pg_conn *conn, const struct digest *content_id, int6
 
 struct chunk_totals {
     uint64_t chunks;
-    uint64_t chunk_bytes;  /* plain */
+    uint64_t chunk_bytes; /* plain */
     uint64_t stored_bytes;
     uint64_t contents;
 };
 int chunk_repo_totals(struct pg_conn *conn, struct chunk_totals *ret_totals, struct err *err);
 
-/* Reference counts that differ from what refers to them, found by recomputing all. repair: sets
- * them right, in the same transaction. Each is logged. */
+/* --- looking after all of them (chunk_repo_care.c) --- */
+
+/* Counts that differ from what they count, found by recomputing all. repair: sets them right, in
+ * the same transaction. Each is logged. */
 struct chunk_drift {
-    uint64_t contents_wrong;       /* refs against nodes */
-    uint64_t chunks_wrong;         /* refs against contents */
-    uint64_t chunks_missing;       /* named by a content, no row */
+    uint64_t contents_wrong; /* refs against nodes */
+    uint64_t chunks_wrong;   /* refs against contents */
+    uint64_t chunks_missing; /* named by a content, no row */
+    uint64_t spaces_wrong;   /* used bytes against nodes */
 };
 int chunk_repo_verify(struct pg_conn *conn, bool repair, struct chunk_drift *ret_drift,
                       struct err *err);
 
-/* Walks all chunk rows in order of id, after `after` (NULL: from the start), at most cap. */
+/* Walks all chunk rows in order of id, after `after` (NULL: from the start), at most cap.
+ * quarantined has room for cap too. */
 int chunk_repo_page(struct pg_conn *conn, const struct digest *after, struct stored_chunk *chunks,
-                    size_t cap, size_t *ret_count, struct err *err);
+                    bool *quarantined, size_t cap, size_t *ret_count, struct err *err);
+
+/* The chunks nobody has read back for longest, at most cap, but none within interval_secs. They
+ * are the caller's for a while: no other node gets them. */
+int chunk_repo_scrub_next(struct pg_conn *conn, int64_t interval_secs, struct stored_chunk *chunks,
+                          size_t cap, size_t *ret_count, struct err *err);
+/* These blobs were read back and are good; release: also out of quarantine. *ret_released: how
+ * many were in it. A blob that no row names any more is passed over. */
+int chunk_repo_verified(struct pg_conn *conn, const struct stored_chunk *chunks, size_t count,
+                        bool release, uint64_t *ret_released, struct err *err);
+
+/* A file with a chunk in question. The strings are in the arena of the call. */
+struct chunk_file {
+    struct digest chunk_id;
+    char *owner; /* "" : the account is gone */
+    char *path;
+    bool in_trash;
+};
+/* Reads every manifest. At most cap; there are more than that when *ret_count is cap. */
+int chunk_repo_files(struct pg_conn *conn, const struct digest *chunk_ids, size_t count,
+                     struct arena *arena, struct chunk_file *files, size_t cap, size_t *ret_count,
+                     struct err *err);
+
+struct chunk_health {
+    uint64_t backlog_contents; /* without a reference, as yet not collected */
+    uint64_t backlog_chunks;
+    uint64_t backlog_bytes;   /* stored, of those chunks */
+    int64_t backlog_age_secs; /* since the oldest of both lost its last one; 0: there is none */
+    uint64_t quarantined;
+    int64_t verified_age_secs; /* of the chunk that has waited longest; 0: there is none */
+};
+int chunk_repo_health(struct pg_conn *conn, struct chunk_health *ret_health, struct err *err);
+
+/* What a collect with this grace would delete now. */
+int chunk_repo_collectable(struct pg_conn *conn, int64_t grace_secs, uint64_t *ret_chunks,
+                           uint64_t *ret_bytes, struct err *err);
 
 #endif

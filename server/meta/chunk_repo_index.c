@@ -2,18 +2,24 @@
  * The promise of storage/chunk_index.h: what an upload, a reader, the collector and the sweep ask,
  * each in one statement.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "meta/chunk_repo.h"
 
+enum { FILES_LOGGED = 5, SEARCH_SHARE = 10 };
+
 struct pool_index {
     struct chunk_index base;
     struct pg_pool *pool;
+    _Atomic int64_t next_search_us; /* monotonic; see log_quarantined() */
 };
 
 static struct pg_pool *
@@ -41,10 +47,12 @@ static const char SQL_LEASE[] =
     "  select q.place, c.id, c.lease_until"
     "  from unnest($1::bytea[]) with ordinality as q (id, place)"
     "  join chunks c on c.id = q.id"
+    "  where c.quarantined_at is null"
     "), due as materialized ("
     "  select c.id, s.place"
     "  from seen s join chunks c on c.id = s.id cross join quick"
     "  where coalesce(s.lease_until, '-infinity') < now() + $2 * interval '0.5 second'"
+    "    and c.quarantined_at is null"
     "  order by c.id for no key update of c"
     "), pinned as ("
     "  update chunks c"
@@ -80,8 +88,8 @@ work_lease(struct pg_conn *conn, void *ctx, struct err *err)
 }
 
 static int
-index_lease(struct chunk_index *index, const struct digest *ids, size_t count,
-            int64_t lease_secs, bool *ret_known, struct err *err)
+index_lease(struct chunk_index *index, const struct digest *ids, size_t count, int64_t lease_secs,
+            bool *ret_known, struct err *err)
 {
     struct lease_work work = {ids, count, lease_secs, ret_known};
 
@@ -318,8 +326,8 @@ work_named(struct pg_conn *conn, void *ctx, struct err *err)
 }
 
 static int
-index_named(struct chunk_index *index, const struct blob_key *keys, size_t count,
-            bool *ret_named, struct err *err)
+index_named(struct chunk_index *index, const struct blob_key *keys, size_t count, bool *ret_named,
+            struct err *err)
 {
     AUTO_FREE struct digest *ids = mem_array(count, sizeof(*ids));
     AUTO_FREE int64_t *generations = mem_array(count, sizeof(*generations));
@@ -334,11 +342,121 @@ index_named(struct chunk_index *index, const struct blob_key *keys, size_t count
     return 0;
 }
 
+/* --- quarantine --- */
+
+static const char SQL_QUARANTINE[] =
+    "with marked as ("
+    "  update chunks set quarantined_at = now()"
+    "  where id = $1 and generation = $2 and quarantined_at is null"
+    "  returning 1"
+    ") "
+    "select c.quarantined_at is not null, exists (select 1 from marked) "
+    "from chunks c where c.id = $1 and c.generation = $2";
+
+struct quarantine_work {
+    const struct blob_key *key;
+    enum chunk_mark mark;
+    struct arena arena;
+    struct chunk_file files[FILES_LOGGED + 1];
+    size_t file_count;
+};
+
+/* A row that is there, and neither was nor is marked now, has changed at this moment: healed, or
+ * marked by somebody else. The second look tells. */
+static int
+work_quarantine(struct pg_conn *conn, void *ctx, struct err *err)
+{
+    struct quarantine_work *work = ctx;
+
+    work->mark = CHUNK_MARK_NONE;
+    for (int look = 0; look < 2 && work->mark == CHUNK_MARK_NONE; look++) {
+        AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
+        AUTO_ROWS struct pg_rows *rows = NULL;
+
+        pg_add_digest(&params, &work->key->id);
+        pg_add_int(&params, (int64_t)work->key->generation);
+        if (pg_run(conn, SQL_QUARANTINE, &params, &rows, err) < 0)
+            return -1;
+        if (pg_count(rows) == 0)
+            return 0;
+        if (pg_int(rows, 0, 1) != 0)
+            work->mark = CHUNK_MARK_NEW;
+        else if (pg_int(rows, 0, 0) != 0)
+            work->mark = CHUNK_MARK_OLD;
+    }
+    return 0;
+}
+
+static int
+work_files(struct pg_conn *conn, void *ctx, struct err *err)
+{
+    struct quarantine_work *work = ctx;
+
+    return chunk_repo_files(conn, &work->key->id, 1, &work->arena, work->files, FILES_LOGGED + 1,
+                            &work->file_count, err);
+}
+
+/* Finding the files reads every manifest. When chunks go bad in masses, only a small share of the
+ * time is spent on that; verify finds them all. */
+static bool
+find_files(struct chunk_index *index, struct quarantine_work *work)
+{
+    struct pool_index *pool_index = (struct pool_index *)index;
+    int64_t begun_us = clock_mono_us(), next_us = atomic_load(&pool_index->next_search_us);
+    struct err err = {0};
+
+    if (begun_us < next_us ||
+        !atomic_compare_exchange_strong(&pool_index->next_search_us, &next_us, INT64_MAX))
+        return false;
+    if (pg_pool_run(pool_index->pool, work_files, work, &err) < 0) {
+        log_warn("the files of a bad chunk are not known: error=\"%s\"", err.msg);
+        work->file_count = 0;
+    }
+    next_us = clock_mono_us();
+    atomic_store(&pool_index->next_search_us, next_us + (next_us - begun_us) * SEARCH_SHARE);
+    return err.code == ERR_NONE;
+}
+
+static void
+log_quarantined(struct chunk_index *index, struct quarantine_work *work, const char *why)
+{
+    AUTO_BUF struct buf files = {.max = 4096};
+    char name[BLOB_NAME_SIZE];
+
+    arena_init(&work->arena);
+    blob_name(name, work->key);
+    if (!find_files(index, work))
+        buf_adds(&files, " (see oxicloudd verify)");
+    for (size_t i = 0; i < work->file_count && i < FILES_LOGGED; i++)
+        buf_printf(&files, " \"%s:%s\"%s", work->files[i].owner, work->files[i].path,
+                   work->files[i].in_trash ? " (in the trash)" : "");
+    if (work->file_count > FILES_LOGGED)
+        buf_adds(&files, " and more");
+    log_error("chunk quarantined: blob=%s why=\"%s\" files:%s", name, why,
+              files.len > 0 ? files.data : " none");
+    arena_release(&work->arena);
+}
+
+static int
+index_quarantine(struct chunk_index *index, const struct blob_key *key, const char *why,
+                 enum chunk_mark *ret_mark, struct err *err)
+{
+    struct quarantine_work work = {.key = key};
+
+    if (pg_pool_run(pool_of(index), work_quarantine, &work, err) < 0)
+        return err_wrap(err, "quarantine a chunk");
+    if (work.mark == CHUNK_MARK_NEW)
+        log_quarantined(index, &work, why);
+    *ret_mark = work.mark;
+    return 0;
+}
+
 static const struct chunk_index_ops index_ops = {
     .lease = index_lease,
     .load_manifest = index_load_manifest,
     .collect = index_collect,
     .named = index_named,
+    .quarantine = index_quarantine,
 };
 
 struct chunk_index *

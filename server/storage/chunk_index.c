@@ -41,3 +41,14 @@ chunk_index_named(struct chunk_index *index, const struct blob_key *keys, size_t
         return 0;
     return index->ops->named(index, keys, count, ret_named, err);
 }
+
+int
+chunk_index_quarantine(struct chunk_index *index, const struct blob_key *key, const char *why,
+                       enum chunk_mark *ret_mark, struct err *err)
+{
+    if (index->ops->quarantine(index, key, why, ret_mark, err) < 0)
+        return -1;
+    if (*ret_mark == CHUNK_MARK_NEW)
+        metric_add(METRIC_CHUNK_QUARANTINED, 1);
+    return 0;
+}

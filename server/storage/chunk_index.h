@@ -16,11 +16,18 @@
 
 struct chunk_index;
 
+enum chunk_mark {
+    CHUNK_MARK_NONE, /* no row names this blob (any more) */
+    CHUNK_MARK_NEW,  /* by this call */
+    CHUNK_MARK_OLD,  /* it was quarantined before */
+};
+
 struct chunk_index_ops {
     /*
      * Pin-or-classify, in one statement: for each id (distinct) says whether the chunk is stored,
      * and keeps those that are for lease_secs from now at least. A lease is not a count: it ends
-     * by itself, and taking it twice is harmless.
+     * by itself, and taking it twice is harmless. A quarantined chunk counts as not stored: the
+     * upload writes it anew, which heals it.
      */
     int (*lease)(struct chunk_index *index, const struct digest *ids, size_t count,
                  int64_t lease_secs, bool *ret_known, struct err *err);
@@ -42,6 +49,11 @@ struct chunk_index_ops {
     /* For each key: does a row name exactly this blob? */
     int (*named)(struct chunk_index *index, const struct blob_key *keys, size_t count,
                  bool *ret_named, struct err *err);
+
+    /* Marks the chunk as bad if its row names exactly this blob. Whoever marks it first logs why,
+     * with some of the files it hurts. */
+    int (*quarantine)(struct chunk_index *index, const struct blob_key *key, const char *why,
+                      enum chunk_mark *ret_mark, struct err *err);
 };
 
 struct chunk_index {
@@ -57,5 +69,7 @@ int chunk_index_collect(struct chunk_index *index, int64_t grace_secs, struct bl
                         struct err *err);
 int chunk_index_named(struct chunk_index *index, const struct blob_key *keys, size_t count,
                       bool *ret_named, struct err *err);
+int chunk_index_quarantine(struct chunk_index *index, const struct blob_key *key, const char *why,
+                           enum chunk_mark *ret_mark, struct err *err);
 
 #endif

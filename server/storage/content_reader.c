@@ -20,10 +20,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
-
-enum { READS_AT_MOST = 3 };
+#include "storage/chunk_check.h"
 
 enum slot_state { SLOT_EMPTY, SLOT_QUEUED, SLOT_RUNNING, SLOT_READY, SLOT_FAILED };
 
@@ -69,40 +69,12 @@ grow_slot(struct slot *slot, size_t need)
     slot->cap = need;
 }
 
-/* One try: the bytes are read whole, because only the whole has a check. */
 static int
-read_checked(struct store *store, const struct stored_chunk *chunk, struct slot *slot,
-             struct err *err)
+read_chunk(struct content_reader *reader, const struct stored_chunk *chunk, struct slot *slot,
+           struct err *err)
 {
-    struct blob_key key = {chunk->id, chunk->generation};
-    char hex[DIGEST_HEX_SIZE];
-
-    digest_hex(hex, &chunk->id);
-    if (chunk->codec != CHUNK_RAW || chunk->stored_bytes != chunk->size_bytes)
-        return err_set(err, ERR_CORRUPT, "chunk %s: unknown form %d", hex, (int)chunk->codec);
     grow_slot(slot, chunk->stored_bytes);
-    if (blob_read(store->backend, &key, 0, slot->data, chunk->stored_bytes, err) < 0)
-        return -1;
-    if (digest_check(slot->data, chunk->stored_bytes) != chunk->check)
-        return err_set(err, ERR_CORRUPT, "chunk %s: its bytes are not what was stored", hex);
-    return 0;
-}
-
-/* Bytes that fail the check may be a bad copy in memory: they are asked from the device again. */
-static int
-read_retrying(struct store *store, const struct stored_chunk *chunk, struct slot *slot,
-              struct err *err)
-{
-    struct blob_key key = {chunk->id, chunk->generation};
-
-    for (unsigned tries = 1;; tries++) {
-        if (read_checked(store, chunk, slot, err) == 0)
-            return 0;
-        if ((err->code != ERR_CORRUPT && err->code != ERR_IO) || tries == READS_AT_MOST)
-            return -1;
-        metric_add(METRIC_CHUNK_REREADS, 1);
-        blob_forget(store->backend, &key);
-    }
+    return chunk_check_read(reader->store, chunk, slot->data, err);
 }
 
 static struct stored_chunk
@@ -121,7 +93,7 @@ reload_trouble(struct err *err)
     return -1;
 }
 
-/* The blob of `stale` is gone. Another fetch of this reader may have learned the new place. */
+/* The blob of `stale` is bad or gone. Another fetch of this reader may have learned the new place. */
 static int
 reload_manifest(struct content_reader *reader, size_t chunk, const struct stored_chunk *stale,
                 struct err *err)
@@ -141,21 +113,46 @@ reload_manifest(struct content_reader *reader, size_t chunk, const struct stored
     return 0;
 }
 
+/* The next upload of the chunk heals it. What the client is told does not depend on that. */
+static void
+quarantine(struct content_reader *reader, const struct stored_chunk *chunk, const struct err *why)
+{
+    struct err err = {0};
+    bool is_bad;
+
+    if (chunk_check_quarantine(reader->store, chunk, why, &is_bad, &err) < 0)
+        log_warn("a chunk that fails is not quarantined: why=\"%s\" error=\"%s\"", why->msg,
+                 err.msg);
+}
+
+/* The chunk may have been written anew, under another generation, since the manifest was loaded. */
+static int
+fetch_anew(struct content_reader *reader, struct slot *slot, const struct stored_chunk *stale,
+           struct err *err)
+{
+    struct stored_chunk chunk;
+
+    if (reload_manifest(reader, slot->chunk, stale, err) < 0)
+        return -1;
+    chunk = current_chunk(reader, slot->chunk);
+    if (chunk.generation != stale->generation) {
+        if (read_chunk(reader, &chunk, slot, err) == 0)
+            return 0;
+        if (!chunk_check_is_bad(err))
+            return -1;
+    }
+    quarantine(reader, &chunk, err);
+    return reload_trouble(err);
+}
+
 static int
 fetch(struct content_reader *reader, struct slot *slot, struct err *err)
 {
     struct stored_chunk chunk = current_chunk(reader, slot->chunk);
 
-    if (read_retrying(reader->store, &chunk, slot, err) == 0)
+    if (read_chunk(reader, &chunk, slot, err) == 0)
         return 0;
-    if (err->code != ERR_NOT_FOUND)
-        return -1;
-    if (reload_manifest(reader, slot->chunk, &chunk, err) < 0)
-        return -1;
-    chunk = current_chunk(reader, slot->chunk);
-    if (read_retrying(reader->store, &chunk, slot, err) == 0)
-        return 0;
-    return reload_trouble(err);
+    return chunk_check_is_bad(err) ? fetch_anew(reader, slot, &chunk, err) : -1;
 }
 
 /* ---- who fetches ---------------------------------------------------------------------------- */

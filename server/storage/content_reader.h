@@ -2,7 +2,8 @@
  * content_reader: hands out the bytes of one stored content in order, fetching up to
  * read_prefetch chunks of the backend before they are asked for. A reader serves one request and
  * is used by one thread at a time. No byte leaves it before its chunk has been checked; a chunk
- * that fails its check is read again from the device, at most 3 times, then ERR_CORRUPT.
+ * that fails its check is read again from the device, at most 3 times, and once more if it was
+ * written anew meanwhile. Then it is quarantined, and reading fails with ERR_CORRUPT or ERR_IO.
  */
 #ifndef OXI_STORAGE_CONTENT_READER_H
 #define OXI_STORAGE_CONTENT_READER_H

@@ -105,7 +105,8 @@ renew_some(struct dedup *dedup, const struct digest *ids, size_t count, struct e
         return err_wrap(err, "renew leases");
     for (size_t i = 0; i < count; i++) {
         if (!known[i])
-            return err_set(err, ERR_BUSY, "upload took longer than its lease");
+            return err_set(err, ERR_BUSY,
+                           "a chunk went away or bad during the upload; send it again");
     }
     return 0;
 }

@@ -43,7 +43,8 @@ void dedup_release(struct dedup *dedup);
 int dedup_classify(struct dedup *dedup, const struct digest *ids, size_t count,
                    enum dedup_verdict *ret_verdicts, struct err *err);
 
-/* Leases what was known again. ERR_BUSY: some of it is gone; the upload has to start over. */
+/* Leases what was known again. ERR_BUSY: some of it is gone, or was quarantined; the upload has to
+ * start over. */
 int dedup_renew(struct dedup *dedup, struct err *err);
 
 #endif

@@ -12,6 +12,7 @@ struct chunk_row {
     uint64_t ref_count;
     int64_t lease_until;
     int64_t unreferenced_at;
+    bool quarantined;
 };
 
 struct content_row {
@@ -90,8 +91,8 @@ mem_lease(struct chunk_index *index, const struct digest *ids, size_t count, int
     for (size_t i = 0; i < count; i++) {
         struct chunk_row *row = find_chunk(mem, &ids[i]);
 
-        ret_known[i] = row != NULL;
-        if (row != NULL && row->lease_until < mem->now + lease_secs)
+        ret_known[i] = row != NULL && !row->quarantined;
+        if (ret_known[i] && row->lease_until < mem->now + lease_secs)
             row->lease_until = mem->now + lease_secs;
     }
     return 0;
@@ -185,11 +186,32 @@ mem_named(struct chunk_index *index, const struct blob_key *keys, size_t count, 
     return 0;
 }
 
+static int
+mem_quarantine(struct chunk_index *index, const struct blob_key *key, const char *why,
+               enum chunk_mark *ret_mark, struct err *err)
+{
+    struct mem_index *mem = mem_of(index);
+    struct chunk_row *row;
+
+    (void)why;
+    LOCK_SCOPE(&mem->lock);
+    if (ask(mem, MEM_QUARANTINE, err) < 0)
+        return -1;
+    row = find_chunk(mem, &key->id);
+    *ret_mark = CHUNK_MARK_NONE;
+    if (row == NULL || row->chunk.generation != key->generation)
+        return 0;
+    *ret_mark = row->quarantined ? CHUNK_MARK_OLD : CHUNK_MARK_NEW;
+    row->quarantined = true;
+    return 0;
+}
+
 static const struct chunk_index_ops MEM_OPS = {
     .lease = mem_lease,
     .load_manifest = mem_load_manifest,
     .collect = mem_collect,
     .named = mem_named,
+    .quarantine = mem_quarantine,
 };
 
 struct chunk_index *
@@ -251,20 +273,29 @@ check_rows(struct mem_index *mem, const struct ingest_content *content, struct e
 {
     for (size_t i = 0; i < content->distinct_count; i++) {
         const struct digest *id = &content->distinct_ids[i];
+        const struct chunk_row *row = find_chunk(mem, id);
 
-        if (!has_written(content, id) && find_chunk(mem, id) == NULL)
-            return err_set(err, ERR_BUSY, "a chunk is gone");
+        if (!has_written(content, id) && (row == NULL || row->quarantined))
+            return err_set(err, ERR_BUSY, "a chunk is gone or bad");
     }
     return 0;
 }
 
+/* heal_only: for a content whose chunks are there already. */
 static void
-add_chunks(struct mem_index *mem, const struct ingest_content *content, size_t *losers,
-           size_t *ret_loser_count)
+add_chunks(struct mem_index *mem, const struct ingest_content *content, bool heal_only,
+           size_t *losers, size_t *ret_loser_count)
 {
     *ret_loser_count = 0;
     for (size_t i = 0; i < content->written_count; i++) {
-        if (find_chunk(mem, &content->written[i].id) != NULL) {
+        struct chunk_row *row = find_chunk(mem, &content->written[i].id);
+
+        if (row != NULL && row->quarantined) {
+            row->chunk = content->written[i];
+            row->quarantined = false;
+            continue;
+        }
+        if (row != NULL || heal_only) {
             losers[(*ret_loser_count)++] = i;
             continue;
         }
@@ -304,16 +335,14 @@ mem_index_register(struct chunk_index *index, const struct ingest_content *conte
     struct mem_index *mem = mem_of(index);
 
     LOCK_SCOPE(&mem->lock);
+    if (check_rows(mem, content, err) < 0)
+        return -1;
     if (find_content(mem, &content->content_id) != NULL) {
-        *ret_loser_count = 0; /* none of its chunks is wanted */
-        for (size_t i = 0; i < content->written_count; i++)
-            losers[(*ret_loser_count)++] = i;
+        add_chunks(mem, content, true, losers, ret_loser_count);
         find_content(mem, &content->content_id)->ref_count++;
         return 0;
     }
-    if (check_rows(mem, content, err) < 0)
-        return -1;
-    add_chunks(mem, content, losers, ret_loser_count);
+    add_chunks(mem, content, false, losers, ret_loser_count);
     add_content(mem, content);
     mem->contents[mem->content_count - 1].ref_count = 1;
     return 0;
@@ -367,4 +396,16 @@ mem_index_move(struct chunk_index *index, const struct digest *id, uint64_t gene
 
     if (row != NULL)
         row->chunk.generation = generation;
+}
+
+size_t
+mem_index_quarantined_count(struct chunk_index *index)
+{
+    struct mem_index *mem = mem_of(index);
+    size_t count = 0;
+
+    LOCK_SCOPE(&mem->lock);
+    for (size_t i = 0; i < mem->chunk_count; i++)
+        count += mem->chunks[i].quarantined;
+    return count;
 }

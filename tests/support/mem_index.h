@@ -9,7 +9,14 @@
 #include "storage/chunk_index.h"
 #include "storage/ingest.h"
 
-enum mem_question { MEM_LEASE, MEM_LOAD_MANIFEST, MEM_COLLECT, MEM_NAMED, MEM_QUESTION_COUNT };
+enum mem_question {
+    MEM_LEASE,
+    MEM_LOAD_MANIFEST,
+    MEM_COLLECT,
+    MEM_NAMED,
+    MEM_QUARANTINE,
+    MEM_QUESTION_COUNT,
+};
 
 struct chunk_index *mem_index_new(void);
 void mem_index_free(struct chunk_index *index);
@@ -21,7 +28,8 @@ unsigned mem_index_asked(struct chunk_index *index, enum mem_question question);
 
 /*
  * A node names the content from now on. losers holds content->written_count indexes: those whose
- * chunk another upload had registered. ERR_BUSY: a chunk is gone; nothing was changed.
+ * chunk another upload had registered. A quarantined chunk that was written is healed. ERR_BUSY: a
+ * chunk is gone, or quarantined and not written; nothing was changed.
  */
 int mem_index_register(struct chunk_index *index, const struct ingest_content *content,
                        size_t *losers, size_t *ret_loser_count, struct err *err);
@@ -30,6 +38,7 @@ void mem_index_release(struct chunk_index *index, const struct digest *content_i
 
 void mem_index_advance(struct chunk_index *index, int64_t secs); /* time passes */
 size_t mem_index_chunk_count(struct chunk_index *index);
+size_t mem_index_quarantined_count(struct chunk_index *index);
 /* The row of a chunk goes, or names another generation. */
 void mem_index_lose(struct chunk_index *index, const struct digest *id);
 void mem_index_move(struct chunk_index *index, const struct digest *id, uint64_t generation);

@@ -241,6 +241,7 @@ fixture_check(void **state)
     assert_int_equal(drift.contents_wrong, 0);
     assert_int_equal(drift.chunks_wrong, 0);
     assert_int_equal(drift.chunks_missing, 0);
+    assert_int_equal(drift.spaces_wrong, 0);
     arena_release(&fix->arena);
     arena_init(&fix->arena);
     return 0;

@@ -309,6 +309,105 @@ test_a_chunk_written_anew_is_found_at_its_new_place(void **state)
     tear_down(&fix);
 }
 
+/* Reads all of it; the code of the end. */
+static enum err_code
+read_all(struct fixture *fix)
+{
+    struct content_reader *reader = open_range(fix, 0, NOISE_BYTES);
+    uint64_t got;
+    enum err_code code = read_on(reader, 0, 262144, &got);
+
+    content_reader_free(reader);
+    return code;
+}
+
+static void
+test_a_chunk_that_fails_for_good_is_quarantined_once(void **state)
+{
+    static const damage_fn damages[] = {mem_backend_flip, mem_backend_truncate, mem_backend_lose};
+    uint64_t marked = metric_value(METRIC_CHUNK_QUARANTINED);
+    struct fixture fix;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        set_up(&fix, THREADS, QUEUE);
+        damages[i](fix.mem->backend, chunk_id(&fix, 2));
+        assert_int_equal(read_all(&fix), ERR_CORRUPT);
+        assert_int_equal(mem_index_quarantined_count(fix.mem->index), 1);
+        assert_int_equal(read_all(&fix), ERR_CORRUPT);
+        assert_int_equal(metric_value(METRIC_CHUNK_QUARANTINED) - marked, i + 1);
+        tear_down(&fix);
+    }
+}
+
+static void
+test_a_bad_read_that_is_good_again_quarantines_nothing(void **state)
+{
+    struct fixture fix;
+
+    (void)state;
+    set_up(&fix, 1, QUEUE);
+    mem_backend_flip_cached(fix.mem->backend, chunk_id(&fix, 2));
+    assert_int_equal(read_all(&fix), ERR_NONE);
+    mem_backend_fail(fix.mem->backend, MEM_READ, 1, 2, ERR_IO);
+    assert_int_equal(read_all(&fix), ERR_NONE);
+    mem_backend_fail(fix.mem->backend, MEM_READ, 1, 1, ERR_UNAVAILABLE);
+    assert_int_equal(read_all(&fix), ERR_UNAVAILABLE);
+    mem_backend_fail(fix.mem->backend, MEM_READ, 1, 1, ERR_BUSY);
+    assert_int_equal(read_all(&fix), ERR_BUSY);
+    assert_int_equal(mem_index_quarantined_count(fix.mem->index), 0);
+    tear_down(&fix);
+}
+
+/* Cached manifests name the bad blobs until somebody meets them. */
+static void
+test_the_same_bytes_uploaded_again_heal_for_readers_old_and_new(void **state)
+{
+    static const damage_fn damages[] = {mem_backend_flip, mem_backend_truncate, mem_backend_lose};
+    struct fixture fix;
+    struct content_reader *reader;
+    uint64_t got;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        set_up(&fix, THREADS, QUEUE);
+        damages[i](fix.mem->backend, chunk_id(&fix, 0));
+        damages[i](fix.mem->backend, chunk_id(&fix, 4));
+        for (size_t at = 0; at < 5; at += 4) {
+            reader = open_range(&fix, fix.manifest->entries[at].off, 1);
+            assert_int_equal(read_on(reader, 0, 10, &got), ERR_CORRUPT);
+            content_reader_free(reader);
+        }
+        assert_int_equal(mem_index_quarantined_count(fix.mem->index), 2);
+        mem_backend_hold_reads(fix.mem->backend, true);
+        reader = open_range(&fix, 0, NOISE_BYTES);
+        mem_store_add(fix.mem, noise, NOISE_BYTES);
+        mem_backend_hold_reads(fix.mem->backend, false);
+        assert_int_equal(mem_index_quarantined_count(fix.mem->index), 0);
+        assert_int_equal(read_on(reader, 0, 262144, &got), ERR_NONE);
+        assert_int_equal(got, NOISE_BYTES);
+        content_reader_free(reader);
+        assert_int_equal(read_all(&fix), ERR_NONE);
+        tear_down(&fix);
+    }
+}
+
+static void
+test_an_index_that_cannot_quarantine_changes_nothing_for_the_client(void **state)
+{
+    struct fixture fix;
+
+    (void)state;
+    set_up(&fix, THREADS, QUEUE);
+    mem_backend_flip(fix.mem->backend, chunk_id(&fix, 0));
+    mem_index_fail(fix.mem->index, MEM_QUARANTINE, 1, 1, ERR_UNAVAILABLE);
+    assert_int_equal(read_all(&fix), ERR_CORRUPT);
+    assert_int_equal(mem_index_quarantined_count(fix.mem->index), 0);
+    assert_int_equal(read_all(&fix), ERR_CORRUPT);
+    assert_int_equal(mem_index_quarantined_count(fix.mem->index), 1);
+    tear_down(&fix);
+}
+
 static void
 test_an_index_that_is_away_while_reloading_is_no_missing_content(void **state)
 {
@@ -590,6 +689,10 @@ main(void)
         cmocka_unit_test(test_a_bad_copy_in_memory_is_read_again),
         cmocka_unit_test(test_a_read_that_fails_twice_is_tried_a_third_time),
         cmocka_unit_test(test_a_chunk_written_anew_is_found_at_its_new_place),
+        cmocka_unit_test(test_a_chunk_that_fails_for_good_is_quarantined_once),
+        cmocka_unit_test(test_a_bad_read_that_is_good_again_quarantines_nothing),
+        cmocka_unit_test(test_the_same_bytes_uploaded_again_heal_for_readers_old_and_new),
+        cmocka_unit_test(test_an_index_that_cannot_quarantine_changes_nothing_for_the_client),
         cmocka_unit_test(test_an_index_that_is_away_while_reloading_is_no_missing_content),
         cmocka_unit_test(test_polling_and_notices_bring_everything),
         cmocka_unit_test(test_poll_never_waits_and_notify_calls_later),
