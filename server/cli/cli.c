@@ -28,10 +28,13 @@ static const struct cli_command COMMANDS[] = {
      "trash list|empty USER\n"
      "trash restore USER ID",
      "What a user has deleted.", cmd_trash},
-    {"gc", "gc [--grace SECS]",
-     "Gives back the space that nothing has kept for SECS (the setting, if not said).", cmd_gc},
+    {"gc", "gc [--dry-run] [--grace SECS]",
+     "Gives back the space that nothing has kept for SECS (the setting, if not said), or says\n"
+     "what would go.",
+     cmd_gc},
     {"verify", "verify [--deep] [--repair]",
-     "Recomputes references and looks for every chunk; reads them all; sets references right.",
+     "Recomputes counts and looks for every chunk; reads them all; sets counts right. Names the\n"
+     "files that a bad chunk hurts.",
      cmd_verify},
     {"stats", "stats [--json]", "Counts.", cmd_stats},
     {"version", "version", "Prints the version.", cmd_version},

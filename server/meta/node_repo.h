@@ -112,6 +112,9 @@ int node_repo_trash(struct pg_conn *conn, const struct node *node, const char *p
 int node_repo_trash_list(struct pg_conn *conn, int64_t space_id, int64_t after_node_id,
                          struct arena *arena, struct trash_entry *entries, size_t cap,
                          size_t *ret_count, struct err *err);
+/* Entries, of any space, that were deleted before before_us or are being purged since. */
+int node_repo_trash_expired(struct pg_conn *conn, int64_t before_us, uint64_t *ret_count,
+                            struct err *err);
 /* Locks the entry. ERR_NOT_FOUND: none, or being purged. */
 int node_repo_trash_get(struct pg_conn *conn, int64_t space_id, int64_t node_id,
                         struct arena *arena, struct trash_entry *ret_entry, struct err *err);

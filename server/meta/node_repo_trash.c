@@ -67,6 +67,22 @@ read_entry(const struct pg_rows *rows, int row, struct arena *arena, struct tras
     entry->bytes = (uint64_t)pg_int(rows, row, 6);
 }
 
+static const char SQL_EXPIRED[] = "select count(*) from trash where purging or deleted_at < $1";
+
+int
+node_repo_trash_expired(struct pg_conn *conn, int64_t before_us, uint64_t *ret_count,
+                        struct err *err)
+{
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
+    AUTO_ROWS struct pg_rows *rows = NULL;
+
+    pg_add_time(&params, before_us);
+    if (pg_run(conn, SQL_EXPIRED, &params, &rows, err) < 0)
+        return err_wrap(err, "count expired trash");
+    *ret_count = (uint64_t)pg_int(rows, 0, 0);
+    return 0;
+}
+
 static const char SQL_LIST[] =
     "select " ENTRY_COLUMNS " from " ENTRY_TABLES
     " where t.space_id = $1 and not t.purging and t.node_id > $2 order by t.node_id limit $3";

@@ -8,6 +8,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metrics.h"
+#include "meta/chunk_repo.h"
 #include "service/trash.h"
 #include "storage/collect.h"
 
@@ -74,6 +76,29 @@ sweep(struct janitor *janitor, struct err *err)
     return 0;
 }
 
+static int
+health_work(struct pg_conn *conn, void *ctx, struct err *err)
+{
+    return chunk_repo_health(conn, ctx, err);
+}
+
+/* After the others, so that it shows what they have left. */
+static int
+measure(struct janitor *janitor, struct err *err)
+{
+    struct chunk_health health;
+
+    if (pg_pool_run(janitor->files->pool, health_work, &health, err) < 0)
+        return -1;
+    metric_gauge_set(METRIC_BACKLOG_CONTENTS, (int64_t)health.backlog_contents);
+    metric_gauge_set(METRIC_BACKLOG_CHUNKS, (int64_t)health.backlog_chunks);
+    metric_gauge_set(METRIC_BACKLOG_BYTES, (int64_t)health.backlog_bytes);
+    metric_gauge_set(METRIC_BACKLOG_OLDEST_SECONDS, health.backlog_age_secs);
+    metric_gauge_set(METRIC_CHUNKS_QUARANTINED, (int64_t)health.quarantined);
+    metric_gauge_set(METRIC_SCRUB_OLDEST_SECONDS, health.verified_age_secs);
+    return 0;
+}
+
 static const struct {
     const char *name;
     int (*run)(struct janitor *janitor, struct err *err);
@@ -81,6 +106,7 @@ static const struct {
     {"expire trash", expire_trash},
     {"collect", collect},
     {"sweep", sweep},
+    {"measure", measure},
 };
 enum { CHORE_COUNT = sizeof(CHORES) / sizeof(CHORES[0]) };
 

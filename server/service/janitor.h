@@ -1,4 +1,7 @@
-/* janitor: timed chores in a thread of its own: expiry of the trash, collect, sweep. */
+/*
+ * janitor: timed chores in a thread of its own: expiry of the trash, collect, sweep, and measuring
+ * what waits to be collected.
+ */
 #ifndef OXI_SERVICE_JANITOR_H
 #define OXI_SERVICE_JANITOR_H
 

@@ -73,6 +73,7 @@ collect_garbage(struct store *store, int64_t grace_secs, const _Atomic bool *sto
 struct sweep {
     struct store *store;
     const _Atomic bool *stop;
+    bool is_preview;
     bool stopped;
     int64_t newest_us; /* what changed later is left alone */
     struct collect_result *result;
@@ -80,6 +81,18 @@ struct sweep {
     struct blob_key keys[BATCH_KEYS];
     uint32_t stored_bytes[BATCH_KEYS];
 };
+
+static void
+count_batch(struct sweep *sweep, const bool *named)
+{
+    for (size_t i = 0; i < sweep->count; i++) {
+        if (named[i])
+            continue;
+        sweep->result->blob_count++;
+        sweep->result->blob_bytes += sweep->stored_bytes[i];
+    }
+    sweep->count = 0;
+}
 
 static int
 sweep_batch(struct sweep *sweep, struct err *err)
@@ -96,6 +109,10 @@ sweep_batch(struct sweep *sweep, struct err *err)
     FAULT_POINT("sweep.listed");
     if (chunk_index_named(sweep->store->index, sweep->keys, sweep->count, named, err) < 0)
         return err_wrap(err, "sweep");
+    if (sweep->is_preview) {
+        count_batch(sweep, named);
+        return 0;
+    }
     remove_batch(&removal, sweep->count, sweep->result);
     metric_add(METRIC_SWEPT_BLOBS, sweep->result->blob_count - before);
     sweep->count = 0;
@@ -131,13 +148,14 @@ sweep_age_secs(const struct store *store, int64_t grace_secs)
     return grace_secs > 2 * store->lease_secs ? grace_secs : 2 * store->lease_secs;
 }
 
-int
-collect_sweep(struct store *store, int64_t grace_secs, const _Atomic bool *stop,
-              struct collect_result *ret_result, struct err *err)
+static int
+walk_blobs(struct store *store, int64_t grace_secs, const _Atomic bool *stop, bool is_preview,
+           struct collect_result *ret_result, struct err *err)
 {
     struct sweep sweep = {
         .store = store,
         .stop = stop,
+        .is_preview = is_preview,
         .newest_us = clock_now_us() - sweep_age_secs(store, grace_secs) * 1000000,
         .result = ret_result,
     };
@@ -150,4 +168,18 @@ collect_sweep(struct store *store, int64_t grace_secs, const _Atomic bool *stop,
             return -1;
     }
     return 0;
+}
+
+int
+collect_sweep(struct store *store, int64_t grace_secs, const _Atomic bool *stop,
+              struct collect_result *ret_result, struct err *err)
+{
+    return walk_blobs(store, grace_secs, stop, false, ret_result, err);
+}
+
+int
+collect_sweep_preview(struct store *store, int64_t grace_secs, const _Atomic bool *stop,
+                      struct collect_result *ret_result, struct err *err)
+{
+    return walk_blobs(store, grace_secs, stop, true, ret_result, err);
 }

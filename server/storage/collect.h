@@ -23,5 +23,8 @@ int collect_garbage(struct store *store, int64_t grace_secs, const _Atomic bool 
                     struct collect_result *ret_result, struct err *err);
 int collect_sweep(struct store *store, int64_t grace_secs, const _Atomic bool *stop,
                   struct collect_result *ret_result, struct err *err);
+/* What a sweep would remove now. */
+int collect_sweep_preview(struct store *store, int64_t grace_secs, const _Atomic bool *stop,
+                          struct collect_result *ret_result, struct err *err);
 
 #endif

@@ -129,6 +129,54 @@ test_a_sweep_removes_old_blobs_without_rows_only(void **state)
 }
 
 static void
+test_a_preview_counts_what_the_sweep_then_removes(void **state)
+{
+    struct mem_store *mem = mem_store_new(THREADS, QUEUE);
+    struct collect_result preview, swept;
+    struct err err = {0};
+    size_t count;
+
+    (void)state;
+    mem_store_add(mem, noise, NOISE_BYTES / 2);
+    leave_blobs(mem, noise + NOISE_BYTES / 2, NOISE_BYTES / 2);
+    mem_backend_age(mem->backend, DAY_SECS);
+    count = mem_backend_count(mem->backend);
+    assert_int_equal(collect_sweep_preview(&mem->store, 60, &go_on, &preview, &err), 0);
+    assert_int_equal(mem_backend_count(mem->backend), count);
+    swept = sweep(mem, 60);
+    assert_true(swept.blob_count > 0);
+    assert_int_equal(preview.blob_count, swept.blob_count);
+    assert_int_equal(preview.blob_bytes, swept.blob_bytes);
+    mem_store_free(mem);
+}
+
+/* The row names the new blob; the bad one is a blob that no row names. */
+static void
+test_a_blob_that_was_healed_away_is_swept(void **state)
+{
+    struct mem_store *mem = mem_store_new(THREADS, QUEUE);
+    struct digest chunk = digest_of(noise, 50000);
+    struct manifest *manifest;
+    struct err err = {0};
+    enum chunk_mark mark;
+    struct digest id = mem_store_add(mem, noise, 50000);
+
+    (void)state;
+    assert_int_equal(store_manifest(&mem->store, &id, &manifest, &err), 0);
+    struct blob_key key = {chunk, manifest->entries[0].chunk.generation};
+
+    manifest_unref(manifest);
+    assert_int_equal(chunk_index_quarantine(mem->index, &key, "a test", &mark, &err), 0);
+    mem_store_add(mem, noise, 50000);
+    assert_int_equal(mem_backend_count(mem->backend), 2);
+    mem_backend_age(mem->backend, DAY_SECS);
+    assert_int_equal(sweep(mem, 0).blob_count, 1);
+    assert_int_equal(mem_backend_count(mem->backend), 1);
+    assert_int_equal(collect(mem, 0).blob_count, 0);
+    mem_store_free(mem);
+}
+
+static void
 test_a_sweep_leaves_alone_what_is_younger_than_two_leases(void **state)
 {
     struct mem_store *mem = mem_store_new(THREADS, QUEUE);
@@ -246,6 +294,8 @@ main(void)
         cmocka_unit_test(test_a_lease_keeps_a_chunk_from_the_collector),
         cmocka_unit_test(test_contents_that_share_chunks_are_collected_apart),
         cmocka_unit_test(test_a_sweep_removes_old_blobs_without_rows_only),
+        cmocka_unit_test(test_a_preview_counts_what_the_sweep_then_removes),
+        cmocka_unit_test(test_a_blob_that_was_healed_away_is_swept),
         cmocka_unit_test(test_a_sweep_leaves_alone_what_is_younger_than_two_leases),
         cmocka_unit_test(test_an_upload_whose_blobs_were_swept_fails),
         cmocka_unit_test(test_both_stop_when_told_to),
