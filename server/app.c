@@ -14,6 +14,7 @@
 #include "meta/pg_embedded.h"
 #include "service/auth.h"
 #include "service/janitor.h"
+#include "service/scrub.h"
 #include "storage/blob_local.h"
 #include "storage/chunker.h"
 #include "web/ops.h"
@@ -43,6 +44,7 @@ struct app {
     struct workers *request_workers;
     struct server *server;
     struct janitor *janitor;
+    struct scrub *scrub;
 };
 
 int
@@ -59,12 +61,13 @@ app_new(const struct config *config, struct app **ret_app, struct err *err)
     return 0;
 }
 
-/* Requests end first, then what they use; PostgreSQL goes last. */
+/* Chores that can wait and requests end first, then what they use; PostgreSQL goes last. */
 void
 app_free(struct app *app)
 {
     if (!app)
         return;
+    scrub_stop(app->scrub);
     server_stop(app->server, (int64_t)app->config->shutdown_grace_secs * 1000);
     janitor_stop(app->janitor);
     workers_free(app->request_workers);
@@ -162,7 +165,9 @@ app_server(struct app *app, struct err *err)
     parts.workers = app->request_workers;
     if (server_start(&parts, &app->server, err) < 0)
         return -1;
-    return janitor_start(&app->files, &app->janitor, err);
+    if (janitor_start(&app->files, &app->janitor, err) < 0)
+        return -1;
+    return scrub_start(&app->files, &app->scrub, err);
 }
 
 int

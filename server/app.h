@@ -5,7 +5,7 @@
  *   app_new       random numbers, chunker
  *   app_database  the private PostgreSQL if none is named, schema, pool
  *   app_store     workers, backend, index, manifest cache, store, files
- *   app_server    logins, routes, request workers, HTTP, janitor
+ *   app_server    logins, routes, request workers, HTTP, janitor, scrub
  *
  * Lock order: no module calls another one while it holds a lock of its own, but for metrics and
  * log, whose locks come last. Row locks in the database: space, nodes, contents by id, chunks by

@@ -98,6 +98,10 @@ static const struct setting SETTINGS[] = {
      365 * DAY_SECS, false, "What nothing has kept for so long is deleted from the storage."},
     {NULL, "collect_interval_secs", AT(collect_interval_secs), TYPE_NUMBER, "seconds", "300", 1,
      30 * DAY_SECS, false, "The time between two rounds of deleting what nothing keeps."},
+    {NULL, "scrub_rate", AT(scrub_rate_bytes), TYPE_SIZE, "", "8M", 0, TIB, false,
+     "Bytes a second that are read back from the storage to find what has rotten; 0: none."},
+    {NULL, "scrub_interval", AT(scrub_interval_secs), TYPE_NUMBER, "seconds", "604800", 1,
+     365 * DAY_SECS, false, "How long a chunk that was found good is not read back again."},
     {NULL, "trash_retention_days", AT(trash_retention_days), TYPE_NUMBER, "days", "30", 0, 36500,
      false, "What lies in the trash for so long is deleted for good."},
 

@@ -41,6 +41,8 @@ struct config {
     uint64_t lease_secs;          /* key lease_time */
     uint64_t collect_grace_secs;  /* key collect_grace */
     uint64_t collect_interval_secs;
+    uint64_t scrub_rate_bytes;    /* a second; 0: off; key scrub_rate */
+    uint64_t scrub_interval_secs; /* key scrub_interval */
     uint64_t trash_retention_days;
     /* accounts */
     bool enable_user_storage_quotas;
