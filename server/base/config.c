@@ -86,7 +86,7 @@ static const struct setting SETTINGS[] = {
      "Chunks of a download that are read ahead of the client."},
     {NULL, "storage_workers", AT(storage_workers), TYPE_NUMBER, "", "16", 1, 256, false,
      "Threads that read, write and sync blobs."},
-    {NULL, "ingest_memory", AT(ingest_memory_bytes), TYPE_SIZE, "", "48M", 16 * MIB, TIB, false,
+    {NULL, "ingest_memory", AT(ingest_memory_bytes), TYPE_SIZE, "", "96M", 16 * MIB, TIB, false,
      "Memory shared by the buffers of all uploads under way."},
     {NULL, "manifest_cache", AT(manifest_cache_bytes), TYPE_SIZE, "", "32M", 0, TIB, false,
      "Memory for the chunk lists of files read lately."},

@@ -157,6 +157,7 @@ put_begin(struct request *request, struct err *err)
 {
     struct files *files = dav_of(request)->files;
     struct files_claim claim = {0};
+    struct ingest *ingest;
     struct put *put;
     struct dav_guard *conditions;
     struct files_guard guard;
@@ -171,10 +172,15 @@ put_begin(struct request *request, struct err *err)
     if (files_may_write(files, &request->principal, &request->path, request->content_length, &guard,
                         &claim, err) < 0)
         return -1;
+    ingest = ingest_new(files->store, request->content_length);
+    if (!ingest) {
+        files_release(files, &claim);
+        return err_set(err, ERR_BUSY, "too many uploads at this moment");
+    }
     put = mem_zalloc(sizeof(*put));
     put->guard = conditions;
     put->claim = claim;
-    put->ingest = ingest_new(files->store, request->content_length);
+    put->ingest = ingest;
     request->state = put;
     return 0;
 }

@@ -75,4 +75,6 @@ void
 body_taken(struct body *body, size_t len)
 {
     body->taken += len;
+    if (body->taken == body->written) /* a slow client then only ever touches the first pages */
+        body->taken = body->written = 0;
 }

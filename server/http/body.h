@@ -14,8 +14,8 @@ enum { BODY_QUEUE_BYTES = 1 << 20 };
 struct body {
     uint8_t *ring;    /* NULL until body_start() */
     size_t cap;
-    uint64_t written; /* bytes ever put in */
-    uint64_t taken;   /* bytes ever taken out */
+    uint64_t written; /* bytes put in since it was last empty */
+    uint64_t taken;   /* and taken out */
 };
 
 /* expected_bytes: the announced length, or UINT64_MAX. */

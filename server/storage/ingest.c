@@ -62,6 +62,7 @@ enum ingest_fate { FATE_REMOVE, FATE_REGISTERED, FATE_UNKNOWN };
 struct ingest {
     struct store *store;
     uint64_t expected_bytes; /* UINT64_MAX: unknown */
+    uint64_t claimed_bytes;  /* of the store's ingest memory */
     uint64_t size_bytes;
     struct chunker chunker;
     struct batch batches[2];
@@ -89,13 +90,38 @@ struct ingest {
     struct ingest_content content;
 };
 
+/* A batch holds one chunk at least. */
+static size_t
+least_batch(const struct store *store)
+{
+    return store->sizes.most_bytes + SPARE_BYTES;
+}
+
+/* What an upload cannot do without. One alone always gets it. */
+static bool
+claim_memory(struct store *store, uint64_t bytes)
+{
+    uint64_t before = atomic_fetch_add(&store->ingest_claimed_bytes, bytes);
+
+    if (before == 0 || before + bytes <= store->ingest_memory_bytes)
+        return true;
+    atomic_fetch_sub(&store->ingest_claimed_bytes, bytes);
+    return false;
+}
+
 struct ingest *
 ingest_new(struct store *store, uint64_t expected_bytes)
 {
-    struct ingest *ingest = mem_zalloc(sizeof(*ingest));
+    size_t least = least_batch(store);
+    uint64_t claimed_bytes = expected_bytes < least ? expected_bytes : least;
+    struct ingest *ingest;
 
+    if (!claim_memory(store, claimed_bytes))
+        return NULL;
+    ingest = mem_zalloc(sizeof(*ingest));
     ingest->store = store;
     ingest->expected_bytes = expected_bytes;
+    ingest->claimed_bytes = claimed_bytes;
     ingest->filling = &ingest->batches[0];
     ingest->ref_count = 1;
     ingest->renewed_us = clock_mono_us();
@@ -403,10 +429,18 @@ static size_t
 batch_limit(const struct ingest *ingest)
 {
     unsigned uploads = atomic_load(&ingest->store->ingest_count);
-    size_t least = ingest->store->sizes.most_bytes + SPARE_BYTES;
 
-    return clamp(ingest->store->ingest_memory_bytes / (2 * (uint64_t)uploads), least,
-                 INGEST_BATCH_BYTES);
+    return clamp(ingest->store->ingest_memory_bytes / (2 * (uint64_t)uploads),
+                 least_batch(ingest->store), INGEST_BATCH_BYTES);
+}
+
+/* So many uploads that there is no memory for two batches each. */
+static bool
+is_tight(const struct ingest *ingest)
+{
+    uint64_t uploads = atomic_load(&ingest->store->ingest_count);
+
+    return 2 * uploads * least_batch(ingest->store) > ingest->store->ingest_memory_bytes;
 }
 
 /* How much more is to come, as far as one knows. */
@@ -456,6 +490,28 @@ begin_batch(struct ingest *ingest, struct batch *batch, const struct batch *full
     batch->chunk_count = 0;
 }
 
+/* Settles the full batch here and goes on in its memory, without another one. */
+static int
+turn_in_place(struct ingest *ingest, struct batch *batch, struct batch *other, struct err *err)
+{
+    size_t tail_len = batch->len - batch->open_off;
+
+    free(other->data);
+    *other = (struct batch){0};
+    settle_and_renew(ingest, batch);
+    if (failed(ingest, err) < 0)
+        return -1;
+    memmove(batch->data, batch->data + batch->open_off, tail_len);
+    batch->len = tail_len;
+    batch->open_off = 0;
+    batch->chunk_count = 0;
+    if (batch->cap > batch_limit(ingest)) {
+        batch->cap = batch_limit(ingest);
+        batch->data = mem_realloc(batch->data, batch->cap);
+    }
+    return 0;
+}
+
 /* The batch that fills is full: it settles, the other one fills. */
 static int
 turn_over(struct ingest *ingest, struct err *err)
@@ -466,6 +522,8 @@ turn_over(struct ingest *ingest, struct err *err)
     join_settle(ingest, true);
     if (failed(ingest, err) < 0)
         return -1;
+    if (is_tight(ingest))
+        return turn_in_place(ingest, full, next, err);
     begin_batch(ingest, next, full);
     ingest->filling = next;
     start_settle(ingest, full);
@@ -649,6 +707,7 @@ ingest_free(struct ingest *ingest)
         metric_add(METRIC_INGEST_FAILED, 1);
     metric_gauge_add(METRIC_UPLOADS_ACTIVE, -1);
     atomic_fetch_sub(&ingest->store->ingest_count, 1);
+    atomic_fetch_sub(&ingest->store->ingest_claimed_bytes, ingest->claimed_bytes);
     free_batches(ingest);
     dedup_release(&ingest->dedup);
     free(ingest->packed);

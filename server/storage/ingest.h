@@ -40,7 +40,8 @@ struct ingest_content {
     const struct stored_chunk *written; /* durable, not registered; sorted by id */
 };
 
-/* expected_bytes: the announced length, or UINT64_MAX; only a hint for the buffers. */
+/* expected_bytes: the announced length, or UINT64_MAX; only a hint for the buffers. NULL: the
+ * memory for uploads is used up by those under way; later. */
 struct ingest *ingest_new(struct store *store, uint64_t expected_bytes);
 void ingest_free(struct ingest *ingest); /* NULL is welcome; waits for work under way */
 

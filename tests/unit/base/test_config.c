@@ -100,7 +100,7 @@ test_an_empty_file_gives_the_defaults(void **state)
     assert_int_equal(config.request_workers, 16);
     assert_int_equal(config.local_read_prefetch, 2);
     assert_int_equal(config.storage_workers, 16);
-    assert_int_equal(config.ingest_memory_bytes, 48 << 20);
+    assert_int_equal(config.ingest_memory_bytes, 96 << 20);
     assert_int_equal(config.manifest_cache_bytes, 32 << 20);
     assert_int_equal(config.lease_secs, 3600);
     assert_int_equal(config.collect_grace_secs, 3600);

@@ -402,6 +402,30 @@ test_little_memory_gives_the_same_content(void **state)
     mem_store_free(mem);
 }
 
+static void
+test_uploads_beyond_the_memory_are_put_off(void **state)
+{
+    struct mem_store *mem = mem_store_new(THREADS, QUEUE);
+    struct ingest *first, *second, *small;
+
+    (void)state;
+    mem->store.ingest_memory_bytes = 3 << 20;
+    first = ingest_new(&mem->store, UINT64_MAX);
+    second = ingest_new(&mem->store, 1 << 30);
+    assert_non_null(first);
+    assert_non_null(second);
+    assert_null(ingest_new(&mem->store, UINT64_MAX));
+    small = ingest_new(&mem->store, 100000);
+    assert_non_null(small);
+    ingest_free(first);
+    first = ingest_new(&mem->store, UINT64_MAX);
+    assert_non_null(first);
+    ingest_free(first);
+    ingest_free(second);
+    ingest_free(small);
+    mem_store_free(mem);
+}
+
 /* Finishes an upload of known chunks this long after it began; how often the index was asked. */
 static unsigned
 leases_of_upload(int64_t lease_secs, int64_t wait_us)
@@ -512,6 +536,7 @@ main(void)
         cmocka_unit_test(test_many_uploads_at_once_share_few_workers),
         cmocka_unit_test(test_an_upload_may_run_on_the_workers_it_uses),
         cmocka_unit_test(test_little_memory_gives_the_same_content),
+        cmocka_unit_test(test_uploads_beyond_the_memory_are_put_off),
         cmocka_unit_test(test_only_a_long_upload_renews_its_leases),
         cmocka_unit_test(test_an_upload_that_missed_its_lease_gives_up),
         cmocka_unit_test(test_losing_a_known_chunk_is_noticed_at_renewal),
