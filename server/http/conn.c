@@ -371,6 +371,15 @@ on_begun(struct conn *conn)
 }
 
 static enum MHD_Result
+answer_now(struct conn *conn)
+{
+    conn->begun = true;
+    finish(conn);
+    conn->step = CONN_ANSWER;
+    return send_reply(conn);
+}
+
+static enum MHD_Result
 on_head(struct conn *conn, const char *method, const char *version)
 {
     struct request *request = &conn->request;
@@ -520,7 +529,7 @@ conn_on_request(void *cls, struct MHD_Connection *mhd, const char *url, const ch
         result = *data_len ? on_piece(conn, data, data_len) : on_body_end(conn);
         break;
     case CONN_WHOLE:
-        result = hand_over(conn, whole_job);
+        result = conn->request.route->immediate ? answer_now(conn) : hand_over(conn, whole_job);
         break;
     case CONN_ANSWER:
         if (*data_len)

@@ -147,9 +147,16 @@ reply_allow(struct request *request)
 static const char *
 words_for_client(int status, const struct err *err)
 {
-    if (status == 500)
+    switch (status) {
+    case 500:
         return "internal error";
-    return status == 503 ? "not possible at the moment, please try again" : err->msg;
+    case 503:
+        return "not possible at the moment, please try again";
+    case 507:
+        return "not enough room for this: the quota or the storage of the server is used up";
+    default:
+        return err->msg;
+    }
 }
 
 void

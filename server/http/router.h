@@ -41,6 +41,8 @@ struct route {
     enum route_body body;
     size_t body_max;
     bool open;               /* needs no login */
+    bool immediate;          /* open, without begin, and finish waits for nothing: it runs on the
+                              * library's thread and answers when every worker is stuck */
 };
 
 struct router;

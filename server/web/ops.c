@@ -197,11 +197,12 @@ ops_routes(struct ops *ops, struct router *router)
     const struct {
         const char *prefix;
         const struct handler *handler;
+        bool immediate;
     } rows[] = {
-        {"=/health", &health_handler},
-        {"=/ready", &ready_handler},
-        {"=/metrics", &metrics_handler},
-        {"=/", &landing_handler},
+        {"=/health", &health_handler, true},
+        {"=/ready", &ready_handler, false},
+        {"=/metrics", &metrics_handler, true},
+        {"=/", &landing_handler, true},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -209,7 +210,8 @@ ops_routes(struct ops *ops, struct router *router)
                                     .methods = HTTP_BIT(HTTP_GET) | HTTP_BIT(HTTP_HEAD),
                                     .handler = rows[i].handler,
                                     .ctx = ops,
-                                    .open = true};
+                                    .open = true,
+                                    .immediate = rows[i].immediate};
 
         router_add(router, &route, 1);
     }
