@@ -307,21 +307,21 @@ prepare_cluster(struct pg_embedded *embedded, struct err *err)
 /* --- running --- */
 
 /*
- * We hold the lock, so no server uses this folder. If the process that postmaster.pid names is
+ * We hold the lock, so no server uses this folder. If the process that a lock file names is
  * there all the same, its number was given to somebody else (as happens in containers, where
  * everything starts from 1) or nobody has waited for its end, and PostgreSQL would refuse to
  * start. One that runs in this very folder is a server somebody started by hand: it is left to
  * PostgreSQL to refuse.
  */
 static void
-remove_stale_pid(struct pg_embedded *embedded)
+remove_stale_pid(struct pg_embedded *embedded, const char *name)
 {
     AUTO_FREE char *cwd = NULL;
     char text[32];
     struct stat theirs, ours;
     pid_t pid;
 
-    if (!read_small(embedded->dir_fd, "postmaster.pid", text, sizeof(text)))
+    if (!read_small(embedded->dir_fd, name, text, sizeof(text)))
         return;
     pid = (pid_t)atol(text);
     if (pid <= 0 || (kill(pid, 0) < 0 && errno == ESRCH) || fstat(embedded->dir_fd, &ours) < 0)
@@ -330,7 +330,7 @@ remove_stale_pid(struct pg_embedded *embedded)
     if (stat(cwd, &theirs) == 0 ? theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino
                                 : errno != ENOENT)
         return;
-    (void)unlinkat(embedded->dir_fd, "postmaster.pid", 0); /* or the server says why not */
+    (void)unlinkat(embedded->dir_fd, name, 0); /* or the server says why not */
 }
 
 static int
@@ -366,7 +366,8 @@ launch_server(struct pg_embedded *embedded, struct err *err)
     if (open_log(embedded, err) < 0)
         return -1;
     launch.out_fd = embedded->log_fd;
-    remove_stale_pid(embedded);
+    remove_stale_pid(embedded, "postmaster.pid");
+    remove_stale_pid(embedded, ".s.PGSQL.5432.lock");
     return pg_launch(&launch, &embedded->pid, err);
 }
 
