@@ -49,6 +49,23 @@ prop_repo_set(struct pg_conn *conn, const struct prop *prop, struct err *err)
     return 0;
 }
 
+static const char SQL_SIZE[] =
+    "select coalesce(sum(octet_length(ns) + octet_length(name) + octet_length(value)"
+    " + octet_length(lang)), 0)::bigint from props where node_id = $1";
+
+int
+prop_repo_size(struct pg_conn *conn, int64_t node_id, uint64_t *ret_bytes, struct err *err)
+{
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
+    AUTO_ROWS struct pg_rows *rows = NULL;
+
+    pg_add_int(&params, node_id);
+    if (pg_run(conn, SQL_SIZE, &params, &rows, err) < 0)
+        return err_wrap(err, "measure properties");
+    *ret_bytes = (uint64_t)pg_int(rows, 0, 0);
+    return 0;
+}
+
 static const char SQL_REMOVE[] =
     "delete from props where node_id = $1 and ns = $2 and name = $3";
 

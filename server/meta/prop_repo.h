@@ -25,6 +25,8 @@ int prop_repo_list(struct pg_conn *conn, const int64_t *node_ids, size_t count,
                    struct arena *arena, struct prop **ret_props, size_t *ret_count,
                    struct err *err);
 int prop_repo_set(struct pg_conn *conn, const struct prop *prop, struct err *err);
+/* Bytes of all names and values of a node. */
+int prop_repo_size(struct pg_conn *conn, int64_t node_id, uint64_t *ret_bytes, struct err *err);
 /* One that is not there is fine. */
 int prop_repo_remove(struct pg_conn *conn, int64_t node_id, const char *ns, const char *name,
                      struct err *err);

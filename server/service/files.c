@@ -401,18 +401,35 @@ struct patch_job {
     int64_t mtime_us;
 };
 
+/* A listing holds the properties of a page of nodes in memory, so there is a limit to them. */
+static int
+check_props_size(struct pg_conn *conn, int64_t node_id, struct err *err)
+{
+    uint64_t bytes;
+
+    if (prop_repo_size(conn, node_id, &bytes, err) < 0)
+        return -1;
+    if (bytes > FILES_PROPS_MAX_BYTES)
+        return err_set(err, ERR_QUOTA, "the properties of a file or folder may have %d bytes",
+                       FILES_PROPS_MAX_BYTES);
+    return 0;
+}
+
 static int
 patch_props(struct pg_conn *conn, const struct patch_job *job, int64_t node_id, struct err *err)
 {
+    bool grows = false;
+
     for (size_t i = 0; i < job->count; i++) {
         struct prop prop = job->props[i];
 
         prop.node_id = node_id;
+        grows = grows || prop.value;
         if (prop.value ? prop_repo_set(conn, &prop, err) < 0
                        : prop_repo_remove(conn, node_id, prop.ns, prop.name, err) < 0)
             return -1;
     }
-    return 0;
+    return grows ? check_props_size(conn, node_id, err) : 0;
 }
 
 static int

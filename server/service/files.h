@@ -123,8 +123,10 @@ int files_transfer(struct files *files, const struct principal *principal,
                    const struct files_transfer *transfer, struct node *ret_node,
                    bool *ret_created, struct err *err);
 
+enum { FILES_PROPS_MAX_BYTES = 64 * 1024 };
 /* Sets (value not NULL) and removes (value NULL) dead properties in order, all or nothing.
- * mtime_us: -1, or a new time of last change of the node. */
+ * mtime_us: -1, or a new time of last change of the node. ERR_QUOTA: all properties of the node
+ * would have more than FILES_PROPS_MAX_BYTES. */
 int files_patch(struct files *files, const struct principal *principal, const struct path *path,
                 const struct prop *props, size_t count, int64_t mtime_us,
                 const struct files_guard *guard, struct err *err);

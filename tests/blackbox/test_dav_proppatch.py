@@ -203,3 +203,15 @@ def test_patches_at_the_same_moment_all_count(tree):
         list(crew.map(lambda number: set_ok(tree, "f", f"<Z:p{number}>v</Z:p{number}>"), range(24)))
     group = tree.find("f", "0")["f"].props[200]
     assert all(f"{Z}p{number}" in group for number in range(24))
+
+
+def test_the_properties_of_a_file_have_a_limit_and_its_folder_stays_listable(tree):
+    tree.make("f", b"x")
+    value = "v" * 20_000
+    replies = [
+        tree.proppatch("f", update_request(("set", f"<Z:p{number}>{value}</Z:p{number}>"))).status
+        for number in range(5)]
+    assert replies == [207, 207, 207, 507, 507]
+    listed = tree.propfind("", "1")
+    assert listed.status == 207 and value.encode() in listed.body
+    assert tree.read("f") == b"x"
