@@ -41,7 +41,7 @@ enum {
     BLOCK_BYTES = 256 * 1024, /* what the server asks of a reader at once */
     QUEUE_JOBS = 4096,
     CACHE_BYTES = 64 << 20,
-    WARM_BYTES = 512 << 20,
+    WARM_SPARE_BYTES = 64 << 20,
     VARIANTS_MAX = 1 + 3 * BENCH_LIST_MAX,
     SCENARIOS_MAX = 2 * BENCH_LIST_MAX,
 };
@@ -445,7 +445,7 @@ run(struct bench *bench, struct scenario scenario, struct variant variant, struc
     struct source source = {0};
 
     if (scenario.is_cold) {
-        bench_warm_memory(WARM_BYTES);
+        bench_warm_memory(bench->file_bytes + WARM_SPARE_BYTES);
         drop_pages(bench);
     }
     if (row != NULL)
@@ -473,7 +473,7 @@ run_all(struct bench *bench)
         run(bench, warm, bench->variants[v], NULL);
     for (size_t rep = 0; rep < bench->reps; rep++) {
         for (size_t s = 0; s < bench->scenario_count; s++) {
-            bench_warm_memory(WARM_BYTES);
+            bench_warm_memory(bench->file_bytes + WARM_SPARE_BYTES);
             run(bench, warm, bench->variants[0], NULL); /* all of it is in memory */
             for (size_t i = 0; i < bench->variant_count; i++) {
                 size_t v = bench_turn(rep, bench->reps, i, bench->variant_count);
