@@ -71,10 +71,11 @@ class Installation:
                 if said != "restored: /" + "/".join(path):
                     reasons.append(f"expected at {path}")
                     continue
-                problems = list(differences(
-                    entry.node, self.find_tree(user, path, connection), path))
+                found = self.find_tree(user, path, connection)
+                problems = list(differences(entry.node, found, path))
                 if not problems:
                     space.restore(entry, path)
+                    learn(entry.node, found)
                     return
                 reasons += problems
         raise AssertionError(f"{user}: {key}: {said}\n" + "\n".join(reasons))
