@@ -198,7 +198,7 @@ def test_w04_an_upload_keeps_what_it_found_until_its_file_is_there(servers):
     assert is_clean(server)
 
 
-def test_w05_a_counter_alone_deletes_nothing_and_is_recomputed(servers):
+def test_w05_a_counter_of_a_content_alone_deletes_nothing_and_is_recomputed(servers):
     server = servers.start(LEASE_TIME="1")
     body = randbytes(2_000_000, 5)
     server.client().make("f", body)
