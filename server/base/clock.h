@@ -10,7 +10,6 @@
 #include <stdint.h>
 #include <time.h>
 
-
 #include "base/buf.h"
 
 int64_t clock_now_us(void);

@@ -20,14 +20,14 @@ struct config {
     char *storage_path;
     char *server_host;
     uint64_t server_port;
-    char *base_url;               /* "" : derived from the request */
-    char *trust_proxy_cidr;       /* "" : nobody; a comma-separated list */
+    char *base_url;         /* "" : derived from the request */
+    char *trust_proxy_cidr; /* "" : nobody; a comma-separated list */
     /* database */
-    char *db_connection_string;   /* "" : the private PostgreSQL */
+    char *db_connection_string; /* "" : the private PostgreSQL */
     uint64_t db_max_connections;
-    uint64_t db_wait_ms;          /* for a connection, before 503 */
+    uint64_t db_wait_ms; /* for a connection, before 503 */
     /* limits */
-    uint64_t max_upload_bytes;    /* key max_upload_size */
+    uint64_t max_upload_bytes; /* key max_upload_size */
     uint64_t max_connections;
     uint64_t idle_timeout_secs;   /* of a connection that neither sends nor takes a byte */
     uint64_t shutdown_grace_secs; /* key shutdown_grace */
@@ -35,11 +35,11 @@ struct config {
     /* storage */
     uint64_t local_read_prefetch;
     uint64_t storage_workers;
-    uint64_t ingest_memory_bytes; /* key ingest_memory: shared by all uploads under way */
-    uint64_t manifest_cache_bytes; /* key manifest_cache */
+    uint64_t ingest_memory_bytes;      /* key ingest_memory: shared by all uploads under way */
+    uint64_t manifest_cache_bytes;     /* key manifest_cache */
     uint64_t free_space_reserve_bytes; /* key free_space_reserve */
-    uint64_t lease_secs;          /* key lease_time */
-    uint64_t collect_grace_secs;  /* key collect_grace */
+    uint64_t lease_secs;               /* key lease_time */
+    uint64_t collect_grace_secs;       /* key collect_grace */
     uint64_t collect_interval_secs;
     uint64_t scrub_rate_bytes;    /* a second; 0: off; key scrub_rate */
     uint64_t scrub_interval_secs; /* key scrub_interval */
@@ -54,7 +54,7 @@ struct config {
     uint64_t rate_limit_login_max;
     uint64_t rate_limit_login_window_secs;
     /* the rest */
-    char *log_level;              /* error, warn, info, debug */
+    char *log_level; /* error, warn, info, debug */
 };
 
 /*

@@ -10,7 +10,7 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
-void log_set_level(enum log_level level); /* starts as info */
+void log_set_level(enum log_level level);  /* starts as info */
 void log_set_request(uint64_t request_id); /* of this thread; 0: none */
 
 /* Use as log_warn("sweep cut short: left=%zu", left). Control characters are escaped. */

@@ -32,7 +32,6 @@ void *arena_zalloc(struct arena *arena, size_t len);
 void *arena_dup(struct arena *arena, const void *data, size_t len);
 char *arena_strdup(struct arena *arena, const char *str);
 char *arena_strndup(struct arena *arena, const char *str, size_t len);
-char *arena_printf(struct arena *arena, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+char *arena_printf(struct arena *arena, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

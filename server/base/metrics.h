@@ -18,12 +18,12 @@ enum metric_counter {
     METRIC_HTTP_REQUESTS_5XX,
     METRIC_HTTP_RECEIVED_BYTES,
     METRIC_HTTP_SENT_BYTES,
-    METRIC_HTTP_ABORTED,          /* connections broken off in the middle of an answer */
-    METRIC_INGEST_BYTES,          /* plain bytes taken in */
+    METRIC_HTTP_ABORTED, /* connections broken off in the middle of an answer */
+    METRIC_INGEST_BYTES, /* plain bytes taken in */
     METRIC_INGEST_CHUNKS,
-    METRIC_INGEST_CHUNKS_KNOWN,   /* of those: found stored already */
+    METRIC_INGEST_CHUNKS_KNOWN, /* of those: found stored already */
     METRIC_INGEST_BYTES_KNOWN,
-    METRIC_INGEST_FAILED,         /* uploads that ended without a file */
+    METRIC_INGEST_FAILED, /* uploads that ended without a file */
     METRIC_BLOB_PUT_BYTES,
     METRIC_BLOB_PUTS,
     METRIC_BLOB_SYNCS,
@@ -31,12 +31,12 @@ enum metric_counter {
     METRIC_BLOB_READS,
     METRIC_BLOB_REMOVES,
     METRIC_BLOB_ERRORS,
-    METRIC_CHUNK_CORRUPT,         /* checks that failed after all tries */
+    METRIC_CHUNK_CORRUPT, /* checks that failed after all tries */
     METRIC_CHUNK_REREADS,
-    METRIC_CHUNK_QUARANTINED,     /* by this process */
+    METRIC_CHUNK_QUARANTINED, /* by this process */
     METRIC_SCRUB_BYTES,
     METRIC_SCRUB_CHUNKS,
-    METRIC_SCRUB_BAD,             /* of those */
+    METRIC_SCRUB_BAD, /* of those */
     METRIC_MANIFEST_CACHE_HITS,
     METRIC_MANIFEST_CACHE_MISSES,
     METRIC_COLLECTED_CHUNKS,
@@ -44,7 +44,7 @@ enum metric_counter {
     METRIC_SWEPT_BLOBS,
     METRIC_AUTH_OK,
     METRIC_AUTH_FAILED,
-    METRIC_AUTH_HASHES,           /* Argon2id runs */
+    METRIC_AUTH_HASHES, /* Argon2id runs */
     METRIC_DB_QUERIES,
     METRIC_DB_RETRIES,
     METRIC_DB_RECONNECTS,
@@ -62,9 +62,9 @@ enum metric_gauge {
     METRIC_WORKERS_QUEUED,
     METRIC_WORKERS_BUSY,
     METRIC_STORAGE_FREE_BYTES,
-    METRIC_CHUNKS_QUARANTINED,    /* this and the rest: as of the janitor's last round */
+    METRIC_CHUNKS_QUARANTINED, /* this and the rest: as of the janitor's last round */
     METRIC_SCRUB_OLDEST_SECONDS,
-    METRIC_BACKLOG_CONTENTS,      /* to be collected */
+    METRIC_BACKLOG_CONTENTS, /* to be collected */
     METRIC_BACKLOG_CHUNKS,
     METRIC_BACKLOG_BYTES,
     METRIC_BACKLOG_OLDEST_SECONDS,
@@ -73,13 +73,13 @@ enum metric_gauge {
 
 /* Histograms of seconds. */
 enum metric_histogram {
-    METRIC_HTTP_SECONDS,          /* head received until answer queued */
-    METRIC_COMMIT_SECONDS,        /* the registering transaction */
-    METRIC_SYNC_SECONDS,          /* of all blobs of an upload, at its end */
-    METRIC_LEASE_SECONDS,         /* which chunks of a batch are known */
+    METRIC_HTTP_SECONDS,   /* head received until answer queued */
+    METRIC_COMMIT_SECONDS, /* the registering transaction */
+    METRIC_SYNC_SECONDS,   /* of all blobs of an upload, at its end */
+    METRIC_LEASE_SECONDS,  /* which chunks of a batch are known */
     METRIC_BLOB_PUT_SECONDS,
     METRIC_BLOB_READ_SECONDS,
-    METRIC_DB_WAIT_SECONDS,       /* for a connection of the pool */
+    METRIC_DB_WAIT_SECONDS, /* for a connection of the pool */
     METRIC_HISTOGRAM_COUNT,
 };
 

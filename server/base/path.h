@@ -18,9 +18,9 @@ enum { PATH_NAME_MAX_BYTES = 255, PATH_MAX_DEPTH = 256 };
 
 /* The way from the root of a space; depth 0 is the root itself. Names lie in an arena. */
 struct path {
-    char **names;         /* depth terminated strings */
+    char **names; /* depth terminated strings */
     size_t depth;
-    bool trailing_slash;  /* as it was written; says nothing about the node */
+    bool trailing_slash; /* as it was written; says nothing about the node */
 };
 
 /*

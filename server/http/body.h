@@ -12,7 +12,7 @@
 enum { BODY_QUEUE_BYTES = 1 << 20 };
 
 struct body {
-    uint8_t *ring;    /* NULL until body_start() */
+    uint8_t *ring; /* NULL until body_start() */
     size_t cap;
     uint64_t written; /* bytes put in since it was last empty */
     uint64_t taken;   /* and taken out */

@@ -29,8 +29,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
@@ -339,12 +339,9 @@ static size_t
 body_most(const struct route *route)
 {
     switch (route->body) {
-    case BODY_COLLECT:
-        return route->body_max;
-    case BODY_STREAM:
-        return SIZE_MAX;
-    case BODY_NONE:
-        break;
+    case BODY_COLLECT: return route->body_max;
+    case BODY_STREAM: return SIZE_MAX;
+    case BODY_NONE: break;
     }
     return STRAY_BODY_BYTES;
 }
@@ -355,8 +352,7 @@ on_begun(struct conn *conn)
 {
     struct request *request = &conn->request;
 
-    if (conn->failed &&
-        (conn->expects_continue || request->content_length > DRAIN_REFUSED_BYTES)) {
+    if (conn->failed && (conn->expects_continue || request->content_length > DRAIN_REFUSED_BYTES)) {
         conn->step = CONN_ANSWER;
         return send_reply(conn);
     }
@@ -519,15 +515,9 @@ conn_on_request(void *cls, struct MHD_Connection *mhd, const char *url, const ch
 
     log_set_request(conn->request.id);
     switch (conn->step) {
-    case CONN_HEAD:
-        result = on_head(conn, method, version);
-        break;
-    case CONN_BEGUN:
-        result = on_begun(conn);
-        break;
-    case CONN_BODY:
-        result = *data_len ? on_piece(conn, data, data_len) : on_body_end(conn);
-        break;
+    case CONN_HEAD: result = on_head(conn, method, version); break;
+    case CONN_BEGUN: result = on_begun(conn); break;
+    case CONN_BODY: result = *data_len ? on_piece(conn, data, data_len) : on_body_end(conn); break;
     case CONN_WHOLE:
         result = conn->request.route->immediate ? answer_now(conn) : hand_over(conn, whole_job);
         break;

@@ -45,21 +45,21 @@ struct conn {
     struct conn_env *env;
     struct MHD_Connection *mhd;
     struct request request;
-    char *raw_target;          /* as it came: with query, perhaps in absolute form */
+    char *raw_target; /* as it came: with query, perhaps in absolute form */
     enum conn_step step;
     bool peer_trusted;
     bool expects_continue;
-    bool begun;                /* a handler function ran: drop must */
-    uint64_t dropped_bytes;    /* of a body nobody wants */
+    bool begun;             /* a handler function ran: drop must */
+    uint64_t dropped_bytes; /* of a body nobody wants */
     int64_t started_us;
 
-    pthread_mutex_t lock;      /* guards what follows */
-    struct body queue;         /* streamed bodies */
-    bool working;              /* a worker has the request, or will */
-    bool waiting;              /* suspended until the queue has room */
-    bool ended;                /* the body is complete */
-    bool failed;               /* the reply is an error already; what still comes is dropped */
-    bool gone;                 /* the library has forgotten us; a worker frees */
+    pthread_mutex_t lock; /* guards what follows */
+    struct body queue;    /* streamed bodies */
+    bool working;         /* a worker has the request, or will */
+    bool waiting;         /* suspended until the queue has room */
+    bool ended;           /* the body is complete */
+    bool failed;          /* the reply is an error already; what still comes is dropped */
+    bool gone;            /* the library has forgotten us; a worker frees */
 };
 
 /* The library's callbacks; cls is the struct conn_env. */

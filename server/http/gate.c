@@ -19,8 +19,8 @@ basic_credentials(struct request *request, struct slice *ret_name, struct slice 
     if (header.len > CREDENTIALS_MAX_BYTES || header.len < sizeof(scheme) ||
         !text_eq_nocase((struct slice){header.data, sizeof(scheme) - 1}, SLICE(scheme)))
         return err_set(err, ERR_LOGIN, "only Basic credentials are understood");
-    header = slice_trim((struct slice){header.data + sizeof(scheme) - 1,
-                                       header.len - sizeof(scheme) + 1});
+    header = slice_trim(
+        (struct slice){header.data + sizeof(scheme) - 1, header.len - sizeof(scheme) + 1});
     if (!text_base64_decode(header, &request->arena, &text))
         return err_set(err, ERR_LOGIN, "credentials are not base64");
 

@@ -72,8 +72,8 @@ wake(struct hangup *hangup, const struct hung *hung)
 static void
 note(struct hangup *hangup, uint64_t packed)
 {
-    hangup->hung = mem_grow(hangup->hung, &hangup->hung_cap, hangup->hung_count + 1,
-                            sizeof(*hangup->hung));
+    hangup->hung =
+        mem_grow(hangup->hung, &hangup->hung_cap, hangup->hung_count + 1, sizeof(*hangup->hung));
     hangup->hung[hangup->hung_count++] = (struct hung){.fd = (int)(uint32_t)packed,
                                                        .generation = (uint32_t)(packed >> 32),
                                                        .wait_ms = FIRST_WAIT_MS,

@@ -14,8 +14,8 @@ next_tag(struct slice *list)
 {
     size_t at = 0, end;
 
-    while (at < list->len && (list->data[at] == ',' || list->data[at] == ' ' ||
-                              list->data[at] == '\t'))
+    while (at < list->len &&
+           (list->data[at] == ',' || list->data[at] == ' ' || list->data[at] == '\t'))
         at++;
 
     size_t start = at;

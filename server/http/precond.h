@@ -14,7 +14,7 @@
 /* What the conditions are held against. */
 struct precond_subject {
     bool exists;
-    const char *etag;  /* quoted, strong; NULL when there is none */
+    const char *etag; /* quoted, strong; NULL when there is none */
     int64_t mtime_us;
 };
 

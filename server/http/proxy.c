@@ -60,8 +60,8 @@ parse_network(struct slice text, struct network *ret_network)
     unsigned most = v4 ? 32 : 128;
 
     bits = most;
-    if (slash && !text_parse_u64((struct slice){slash + 1, text.len - address.len - 1}, most,
-                                 &bits))
+    if (slash &&
+        !text_parse_u64((struct slice){slash + 1, text.len - address.len - 1}, most, &bits))
         return false;
     ret_network->prefix_bits = (unsigned)bits + (v4 ? 96 : 0);
     return true;
@@ -94,11 +94,10 @@ proxy_parse(const char *cidrs, struct proxy_networks **ret_networks, struct err 
             continue;
         if (!parse_network(element, &network)) {
             proxy_free(networks);
-            return err_set(err, ERR_INVALID, "not a network: %.*s", (int)element.len,
-                           element.data);
+            return err_set(err, ERR_INVALID, "not a network: %.*s", (int)element.len, element.data);
         }
-        networks->list = mem_grow(networks->list, &networks->cap, networks->count + 1,
-                                  sizeof(network));
+        networks->list =
+            mem_grow(networks->list, &networks->cap, networks->count + 1, sizeof(network));
         networks->list[networks->count++] = network;
     }
     *ret_networks = networks;

@@ -7,7 +7,7 @@
 #include "storage/content_reader.h"
 
 enum range_result {
-    RANGE_WHOLE,         /* none, another unit, malformed, or several: send everything */
+    RANGE_WHOLE, /* none, another unit, malformed, or several: send everything */
     RANGE_PART,
     RANGE_UNSATISFIABLE, /* 416 */
 };

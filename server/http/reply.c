@@ -10,12 +10,11 @@
 #include "storage/content_reader.h"
 
 static const int status_of_code[ERR_CODE_COUNT] = {
-    [ERR_NONE] = 500,      [ERR_NOT_FOUND] = 404, [ERR_EXISTS] = 405,
-    [ERR_INVALID] = 400,   [ERR_TOO_LARGE] = 413, [ERR_LOGIN] = 401,
-    [ERR_TOO_MANY] = 429,  [ERR_DENIED] = 403,    [ERR_LOCKED] = 423,
-    [ERR_PRECONDITION] = 412, [ERR_QUOTA] = 507,  [ERR_CONFLICT] = 409,
-    [ERR_BUSY] = 503,      [ERR_UNAVAILABLE] = 503, [ERR_CORRUPT] = 500,
-    [ERR_IO] = 500,        [ERR_INTERNAL] = 500,
+    [ERR_NONE] = 500,      [ERR_NOT_FOUND] = 404,    [ERR_EXISTS] = 405,   [ERR_INVALID] = 400,
+    [ERR_TOO_LARGE] = 413, [ERR_LOGIN] = 401,        [ERR_TOO_MANY] = 429, [ERR_DENIED] = 403,
+    [ERR_LOCKED] = 423,    [ERR_PRECONDITION] = 412, [ERR_QUOTA] = 507,    [ERR_CONFLICT] = 409,
+    [ERR_BUSY] = 503,      [ERR_UNAVAILABLE] = 503,  [ERR_CORRUPT] = 500,  [ERR_IO] = 500,
+    [ERR_INTERNAL] = 500,
 };
 
 int
@@ -93,8 +92,7 @@ reply_text(struct request *request, int status, const char *text)
 }
 
 void
-reply_content(struct request *request, int status, struct content_reader *reader,
-              uint64_t length)
+reply_content(struct request *request, int status, struct content_reader *reader, uint64_t length)
 {
     reply_status(request, status);
     request->reply.kind = REPLY_CONTENT;
@@ -148,14 +146,10 @@ static const char *
 words_for_client(int status, const struct err *err)
 {
     switch (status) {
-    case 500:
-        return "internal error";
-    case 503:
-        return "not possible at the moment, please try again";
-    case 507:
-        return "not enough room for this: the quota or the storage of the server is used up";
-    default:
-        return err->msg;
+    case 500: return "internal error";
+    case 503: return "not possible at the moment, please try again";
+    case 507: return "not enough room for this: the quota or the storage of the server is used up";
+    default: return err->msg;
     }
 }
 
@@ -170,8 +164,7 @@ reply_error(struct request *request, const struct err *err)
     if (status == 405)
         reply_allow(request);
     if (status == 401)
-        reply_header(request, "WWW-Authenticate",
-                     "Basic realm=\"oxicloudd\", charset=\"UTF-8\"");
+        reply_header(request, "WWW-Authenticate", "Basic realm=\"oxicloudd\", charset=\"UTF-8\"");
     if (status == 503)
         reply_header(request, "Retry-After", "2");
     if (status == 429)

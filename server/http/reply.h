@@ -33,7 +33,7 @@ struct reply_pager {
 };
 
 struct reply {
-    int status;                    /* 0: none yet */
+    int status; /* 0: none yet */
     struct reply_header *headers;
     enum reply_body kind;
     struct buf bytes;              /* REPLY_BYTES */
@@ -58,8 +58,7 @@ void reply_content(struct request *request, int status, struct content_reader *r
 void reply_head(struct request *request, int status, uint64_t length);
 /* Takes the pager over. The first page is made before the head is sent; when it is the only one
  * the answer has a length. */
-void reply_pages(struct request *request, int status, const char *type,
-                 struct reply_pager *pager);
+void reply_pages(struct request *request, int status, const char *type, struct reply_pager *pager);
 
 /* Adds Allow: the methods that exist at this path. */
 void reply_allow(struct request *request);

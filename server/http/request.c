@@ -7,11 +7,11 @@
 #include "http/conn.h"
 
 static const char *const method_names[HTTP_METHOD_COUNT] = {
-    [HTTP_GET] = "GET",           [HTTP_HEAD] = "HEAD",           [HTTP_PUT] = "PUT",
-    [HTTP_DELETE] = "DELETE",     [HTTP_OPTIONS] = "OPTIONS",     [HTTP_POST] = "POST",
-    [HTTP_PATCH] = "PATCH",       [HTTP_MKCOL] = "MKCOL",         [HTTP_COPY] = "COPY",
-    [HTTP_MOVE] = "MOVE",         [HTTP_PROPFIND] = "PROPFIND",   [HTTP_PROPPATCH] = "PROPPATCH",
-    [HTTP_LOCK] = "LOCK",         [HTTP_UNLOCK] = "UNLOCK",       [HTTP_REPORT] = "REPORT",
+    [HTTP_GET] = "GET",       [HTTP_HEAD] = "HEAD",         [HTTP_PUT] = "PUT",
+    [HTTP_DELETE] = "DELETE", [HTTP_OPTIONS] = "OPTIONS",   [HTTP_POST] = "POST",
+    [HTTP_PATCH] = "PATCH",   [HTTP_MKCOL] = "MKCOL",       [HTTP_COPY] = "COPY",
+    [HTTP_MOVE] = "MOVE",     [HTTP_PROPFIND] = "PROPFIND", [HTTP_PROPPATCH] = "PROPPATCH",
+    [HTTP_LOCK] = "LOCK",     [HTTP_UNLOCK] = "UNLOCK",     [HTTP_REPORT] = "REPORT",
 };
 
 const char *

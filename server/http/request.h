@@ -43,12 +43,12 @@ struct conn; /* server.c: the library's side of the request */
 struct request {
     uint64_t id;
     enum http_method method;
-    struct slice target;        /* raw path of the request target: no query, no authority */
-    struct slice query;         /* after '?', or empty */
+    struct slice target; /* raw path of the request target: no query, no authority */
+    struct slice query;  /* after '?', or empty */
     const struct route *route;
-    unsigned allowed;           /* HTTP_BIT()s of the methods that exist at this path */
-    void *ctx;                  /* of the route */
-    struct path path;           /* below the route's prefix, decoded */
+    unsigned allowed; /* HTTP_BIT()s of the methods that exist at this path */
+    void *ctx;        /* of the route */
+    struct path path; /* below the route's prefix, decoded */
     struct arena arena;
     struct principal principal; /* when the route wants a login */
     char address[64];           /* of the client, behind trusted proxies the one they name */
@@ -56,7 +56,7 @@ struct request {
     uint64_t content_length;    /* UINT64_MAX: chunked, unknown; 0: no body */
     struct buf body;            /* routes that collect it */
     struct reply reply;
-    void *state;                /* the handler's own */
+    void *state; /* the handler's own */
     struct conn *conn;
 };
 

@@ -29,8 +29,7 @@ router_free(struct router *router)
 void
 router_add(struct router *router, const struct route *routes, size_t count)
 {
-    router->routes =
-        mem_grow(router->routes, &router->cap, router->count + count, sizeof(*routes));
+    router->routes = mem_grow(router->routes, &router->cap, router->count + count, sizeof(*routes));
     memcpy(router->routes + router->count, routes, count * sizeof(*routes));
     router->count += count;
 }

@@ -34,14 +34,14 @@ struct handler {
 };
 
 struct route {
-    const char *prefix;      /* "/webdav": itself and all below it; "=/health": exactly that */
-    unsigned methods;        /* HTTP_BIT()s */
+    const char *prefix; /* "/webdav": itself and all below it; "=/health": exactly that */
+    unsigned methods;   /* HTTP_BIT()s */
     const struct handler *handler;
-    void *ctx;               /* request->ctx */
+    void *ctx; /* request->ctx */
     enum route_body body;
     size_t body_max;
-    bool open;               /* needs no login */
-    bool immediate;          /* open, without begin, and finish waits for nothing: it runs on the
+    bool open;      /* needs no login */
+    bool immediate; /* open, without begin, and finish waits for nothing: it runs on the
                               * library's thread and answers when every worker is stuck */
 };
 

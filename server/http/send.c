@@ -74,13 +74,9 @@ pull_content(void *cls, uint64_t pos, char *dst, size_t cap)
         return broken_off(sender, err.msg);
 
     switch (state) {
-    case CONTENT_READER_BYTES:
-        metric_add(METRIC_HTTP_SENT_BYTES, len);
-        return (ssize_t)len;
-    case CONTENT_READER_END:
-        return MHD_CONTENT_READER_END_OF_STREAM;
-    case CONTENT_READER_WAIT:
-        break;
+    case CONTENT_READER_BYTES: metric_add(METRIC_HTTP_SENT_BYTES, len); return (ssize_t)len;
+    case CONTENT_READER_END: return MHD_CONTENT_READER_END_OF_STREAM;
+    case CONTENT_READER_WAIT: break;
     }
     /* Suspended first: the reader may have its bytes, and resume us, before notify returns. */
     conn_suspend(sender->env, sender->mhd);
@@ -183,9 +179,8 @@ pulled_response(struct conn *conn)
     reply->reader = NULL;
     reply->pager = NULL;
     buf_init(&reply->bytes, 0);
-    response = MHD_create_response_from_callback(length, block,
-                                                 paged ? pull_pages : pull_content, sender,
-                                                 sender_free);
+    response = MHD_create_response_from_callback(length, block, paged ? pull_pages : pull_content,
+                                                 sender, sender_free);
     if (!response)
         sender_free(sender);
     return response;
@@ -199,8 +194,7 @@ make_response(struct conn *conn)
 
     switch (reply->kind) {
     case REPLY_CONTENT:
-    case REPLY_PAGES:
-        return pulled_response(conn);
+    case REPLY_PAGES: return pulled_response(conn);
     case REPLY_BYTES:
         response = MHD_create_response_from_buffer(reply->bytes.len, reply->bytes.data,
                                                    MHD_RESPMEM_MUST_FREE);
@@ -209,8 +203,7 @@ make_response(struct conn *conn)
             buf_init(&reply->bytes, 0);
         }
         return response;
-    case REPLY_NONE:
-        break;
+    case REPLY_NONE: break;
     }
     return MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
 }

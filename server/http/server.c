@@ -72,8 +72,7 @@ on_connection(void *cls, struct MHD_Connection *mhd, void **socket_cls,
 static int
 resolve(const struct config *config, struct addrinfo **ret_info, struct err *err)
 {
-    struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV,
-                             .ai_socktype = SOCK_STREAM};
+    struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     const char *host = config->server_host;
     size_t len = strlen(host);
     char *plain = host[0] == '[' && len > 2 ? mem_strndup(host + 1, len - 2) : mem_strdup(host);
@@ -102,18 +101,15 @@ start_daemon(struct server *server, const struct config *config, const struct ad
         flags |= MHD_USE_IPv6;
     return MHD_start_daemon(
         flags, (uint16_t)config->server_port, NULL, NULL, conn_on_request, &server->env,
-        MHD_OPTION_EXTERNAL_LOGGER, on_library_log, NULL,
-        MHD_OPTION_SOCK_ADDR, info->ai_addr,
-        MHD_OPTION_URI_LOG_CALLBACK, conn_on_target, &server->env,
-        MHD_OPTION_UNESCAPE_CALLBACK, leave_escaped, NULL,
-        MHD_OPTION_NOTIFY_COMPLETED, conn_on_completed, &server->env,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->max_connections,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)config->idle_timeout_secs,
-        MHD_OPTION_LISTEN_BACKLOG_SIZE, (unsigned)LISTEN_BACKLOG,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_ARRAY, pool, MHD_OPTION_END);
+        MHD_OPTION_EXTERNAL_LOGGER, on_library_log, NULL, MHD_OPTION_SOCK_ADDR, info->ai_addr,
+        MHD_OPTION_URI_LOG_CALLBACK, conn_on_target, &server->env, MHD_OPTION_UNESCAPE_CALLBACK,
+        leave_escaped, NULL, MHD_OPTION_NOTIFY_COMPLETED, conn_on_completed, &server->env,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)config->max_connections, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)config->idle_timeout_secs, MHD_OPTION_LISTEN_BACKLOG_SIZE,
+        (unsigned)LISTEN_BACKLOG, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, pool,
+        MHD_OPTION_END);
 }
 
 static void
@@ -131,10 +127,8 @@ server_start(const struct server_parts *parts, struct server **ret_server, struc
     const struct config *config = parts->config;
     struct addrinfo *info = NULL;
 
-    server->env = (struct conn_env){.config = config,
-                                    .router = parts->router,
-                                    .auth = parts->auth,
-                                    .workers = parts->workers};
+    server->env = (struct conn_env){
+        .config = config, .router = parts->router, .auth = parts->auth, .workers = parts->workers};
     if (proxy_parse(config->trust_proxy_cidr, &server->env.proxies, err) < 0 ||
         hangup_start(&server->hangup, err) < 0 || resolve(config, &info, err) < 0) {
         server_free(server);
@@ -147,8 +141,7 @@ server_start(const struct server_parts *parts, struct server **ret_server, struc
         return err_set(err, ERR_UNAVAILABLE, "listen on %s port %u: %s", config->server_host,
                        (unsigned)config->server_port, strerror(errno));
     }
-    server->port =
-        MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
+    server->port = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
     *ret_server = server;
     return 0;
 }
@@ -199,7 +192,6 @@ server_stop(struct server *server, int64_t grace_ms)
         close(listener);
     /* Requests whose client was there to the last are dropped by workers. */
     while (!wait_until_zero(&server->env.active, 60000))
-        log_warn("waiting for requests: active=%lld",
-                 (long long)atomic_load(&server->env.active));
+        log_warn("waiting for requests: active=%lld", (long long)atomic_load(&server->env.active));
     server_free(server);
 }

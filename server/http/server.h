@@ -16,11 +16,11 @@
 
 struct server;
 
-struct server_parts {           /* all borrowed */
+struct server_parts { /* all borrowed */
     const struct config *config;
     const struct router *router;
     struct auth *auth;
-    struct workers *workers;    /* for handlers */
+    struct workers *workers; /* for handlers */
 };
 
 int server_start(const struct server_parts *parts, struct server **ret_server, struct err *err);

@@ -22,12 +22,11 @@ close_conn(struct pg_conn **conn)
 /* The number is ours: "oxicloud" in ASCII. */
 static const char SQL_LOCK[] = "select pg_advisory_lock(x'6f7869636c6f7564'::bigint)";
 
-static const char SQL_TABLE[] =
-    "create table if not exists schema_migrations ("
-    " number integer primary key,"
-    " name text not null,"
-    " checksum bytea not null,"
-    " applied_at timestamptz not null default now())";
+static const char SQL_TABLE[] = "create table if not exists schema_migrations ("
+                                " number integer primary key,"
+                                " name text not null,"
+                                " checksum bytea not null,"
+                                " applied_at timestamptz not null default now())";
 
 static const char SQL_APPLIED[] =
     "select number, name, checksum from schema_migrations order by number";

@@ -17,8 +17,7 @@ static const char SQL_MAKE_SPACE[] =
     "select id from space";
 
 int
-node_repo_make_space(struct pg_conn *conn, int64_t owner_id, int64_t *ret_space_id,
-                     struct err *err)
+node_repo_make_space(struct pg_conn *conn, int64_t owner_id, int64_t *ret_space_id, struct err *err)
 {
     AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
@@ -113,21 +112,20 @@ read_node(const struct pg_rows *rows, int row, struct node *node)
     node->content_seq = pg_int(rows, row, 11);
 }
 
-static const char SQL_WALK[] =
-    "with recursive way as ("
-    "  select " NODE_COLUMNS ", 1 as step"
-    "  from spaces s join nodes n on n.id = s.root_id"
-    "  where s.id = $1 and s.owner_id is not null"
-    "  union all"
-    "  select " NODE_COLUMNS ", way.step + 1"
-    "  from way join nodes n on n.parent_id = way.id"
-    "    and n.name_key = normalize(($2::text[])[way.step], NFC)"
-    ") "
-    "select " NODE_COLUMNS " from way n order by n.step";
+static const char SQL_WALK[] = "with recursive way as ("
+                               "  select " NODE_COLUMNS ", 1 as step"
+                               "  from spaces s join nodes n on n.id = s.root_id"
+                               "  where s.id = $1 and s.owner_id is not null"
+                               "  union all"
+                               "  select " NODE_COLUMNS ", way.step + 1"
+                               "  from way join nodes n on n.parent_id = way.id"
+                               "    and n.name_key = normalize(($2::text[])[way.step], NFC)"
+                               ") "
+                               "select " NODE_COLUMNS " from way n order by n.step";
 
 int
-node_repo_walk(struct pg_conn *conn, int64_t space_id, const struct path *path,
-               struct node *nodes, size_t *ret_found, struct err *err)
+node_repo_walk(struct pg_conn *conn, int64_t space_id, const struct path *path, struct node *nodes,
+               size_t *ret_found, struct err *err)
 {
     AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
@@ -222,8 +220,8 @@ node_repo_insert(struct pg_conn *conn, struct node *node, struct err *err)
 
 /* Runs a statement about one node, which must be there. */
 static int
-change_node(struct pg_conn *conn, const char *sql, const struct pg_params *params,
-            int64_t node_id, const char *what, struct err *err)
+change_node(struct pg_conn *conn, const char *sql, const struct pg_params *params, int64_t node_id,
+            const char *what, struct err *err)
 {
     AUTO_ROWS struct pg_rows *rows = NULL;
 
@@ -265,9 +263,8 @@ node_repo_set_mtime(struct pg_conn *conn, int64_t node_id, int64_t mtime_us, str
     return change_node(conn, SQL_SET_MTIME, &params, node_id, "date", err);
 }
 
-static const char SQL_MOVE[] =
-    "update nodes set parent_id = $2, name = $3, seq = $4 "
-    "where id = $1 and parent_id is not null";
+static const char SQL_MOVE[] = "update nodes set parent_id = $2, name = $3, seq = $4 "
+                               "where id = $1 and parent_id is not null";
 
 int
 node_repo_move(struct pg_conn *conn, int64_t node_id, int64_t parent_id, const char *name,
@@ -437,9 +434,8 @@ node_repo_totals(struct pg_conn *conn, struct tree_totals *ret_totals, struct er
     ") "
 
 static const char SQL_IS_LIVE[] =
-    WAY_UP
-    "select exists (select 1 from way join spaces s on s.root_id = way.id"
-    " where s.owner_id is not null)";
+    WAY_UP "select exists (select 1 from way join spaces s on s.root_id = way.id"
+           " where s.owner_id is not null)";
 
 int
 node_repo_is_live(struct pg_conn *conn, int64_t node_id, bool *ret_live, struct err *err)

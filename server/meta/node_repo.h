@@ -26,24 +26,24 @@ enum { NODE_MIME_MAX = 127 };
 struct node {
     int64_t id;
     int64_t space_id;
-    int64_t parent_id;        /* 0: none */
+    int64_t parent_id; /* 0: none */
     enum node_kind kind;
     char name[PATH_NAME_MAX_BYTES + 1]; /* "" for the root of a space */
-    struct digest content_id; /* files */
-    uint64_t size_bytes;      /* files */
+    struct digest content_id;           /* files */
+    uint64_t size_bytes;                /* files */
     char mime[NODE_MIME_MAX + 1];
     int64_t mtime_us;
     int64_t created_us;
-    int64_t seq;              /* of the last change of it or of anything below it */
-    int64_t content_seq;      /* of the last change of its bytes; files */
+    int64_t seq;         /* of the last change of it or of anything below it */
+    int64_t content_seq; /* of the last change of its bytes; files */
 };
 
 struct space {
     int64_t id;
     int64_t root_id;
-    int64_t seq;              /* after lock_space: the sequence of this mutation */
-    uint64_t used_bytes;      /* files and trash */
-    int64_t quota_bytes;      /* -1: none */
+    int64_t seq;         /* after lock_space: the sequence of this mutation */
+    uint64_t used_bytes; /* files and trash */
+    int64_t quota_bytes; /* -1: none */
 };
 
 int node_repo_make_space(struct pg_conn *conn, int64_t owner_id, int64_t *ret_space_id,
@@ -99,11 +99,11 @@ int node_repo_totals(struct pg_conn *conn, struct tree_totals *ret_totals, struc
 struct trash_entry {
     int64_t node_id;
     int64_t space_id;
-    int64_t parent_id;      /* where it was; 0 when that is gone */
+    int64_t parent_id; /* where it was; 0 when that is gone */
     int64_t deleted_us;
     enum node_kind kind;
-    uint64_t bytes;         /* of the whole tree */
-    char *path;             /* where it was, "/a/b"; in the arena of the call */
+    uint64_t bytes; /* of the whole tree */
+    char *path;     /* where it was, "/a/b"; in the arena of the call */
 };
 
 /* Takes a node out of its folder and remembers path (slash separated, for people). */

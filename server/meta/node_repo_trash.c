@@ -37,8 +37,7 @@ node_repo_trash(struct pg_conn *conn, const struct node *node, const char *path,
     if (pg_run(conn, SQL_TRASH, &params, &rows, err) < 0)
         return err_wrap(err, "trash node %lld", (long long)node->id);
     if (pg_affected(rows) != 1)
-        return err_set(err, ERR_NOT_FOUND, "trash node %lld: it is not there",
-                       (long long)node->id);
+        return err_set(err, ERR_NOT_FOUND, "trash node %lld: it is not there", (long long)node->id);
     return 0;
 }
 
@@ -111,8 +110,8 @@ static const char SQL_GET[] =
     " where t.node_id = $1 and t.space_id = $2 and not t.purging for update of t";
 
 int
-node_repo_trash_get(struct pg_conn *conn, int64_t space_id, int64_t node_id,
-                    struct arena *arena, struct trash_entry *ret_entry, struct err *err)
+node_repo_trash_get(struct pg_conn *conn, int64_t space_id, int64_t node_id, struct arena *arena,
+                    struct trash_entry *ret_entry, struct err *err)
 {
     AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
@@ -134,8 +133,8 @@ static const char SQL_RESTORE[] =
     "update nodes n set parent_id = $2, name = $3, seq = $4 from entry where n.id = entry.node_id";
 
 int
-node_repo_trash_restore(struct pg_conn *conn, int64_t node_id, int64_t parent_id,
-                        const char *name, int64_t seq, struct err *err)
+node_repo_trash_restore(struct pg_conn *conn, int64_t node_id, int64_t parent_id, const char *name,
+                        int64_t seq, struct err *err)
 {
     AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
@@ -174,9 +173,9 @@ struct purge {
     int64_t space_id;
     int64_t ids[PURGE_BATCH + 1]; /* nodes to delete */
     size_t id_count;
-    int64_t inner[PURGE_BATCH];   /* children with children */
+    int64_t inner[PURGE_BATCH]; /* children with children */
     size_t inner_count;
-    bool finished;                /* the root is among ids */
+    bool finished; /* the root is among ids */
 };
 
 static int
@@ -206,8 +205,8 @@ static const char SQL_BEGIN_PURGE[] =
     "update trash set purging = true where node_id = $1 and (purging or deleted_at < $2)";
 
 static int
-begin_purge(struct pg_conn *conn, const struct purge *purge, int64_t before_us,
-            bool *ret_begun, struct err *err)
+begin_purge(struct pg_conn *conn, const struct purge *purge, int64_t before_us, bool *ret_begun,
+            struct err *err)
 {
     AUTO_PARAMS struct pg_params space_params = PG_PARAMS_EMPTY;
     AUTO_PARAMS struct pg_params entry_params = PG_PARAMS_EMPTY;
@@ -302,8 +301,7 @@ delete_space(struct pg_conn *conn, int64_t space_id, struct err *err)
 }
 
 static int
-delete_nodes(struct pg_conn *conn, const struct purge *purge, uint64_t *ret_purged,
-             struct err *err)
+delete_nodes(struct pg_conn *conn, const struct purge *purge, uint64_t *ret_purged, struct err *err)
 {
     AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;

@@ -37,10 +37,10 @@ static const int64_t epoch_shift_us = INT64_C(946684800) * 1000000;
 
 struct pg_conn {
     PGconn *pq;
-    char *conninfo;   /* to ask whether the server is still there */
+    char *conninfo; /* to ask whether the server is still there */
     bool broken;
-    bool hung;        /* it was, and gave no answer */
-    bool begin_due;   /* BEGIN goes along with the next statement */
+    bool hung;      /* it was, and gave no answer */
+    bool begin_due; /* BEGIN goes along with the next statement */
     bool may_repeat;
     const char **prepared; /* texts; the name on the server is "s<index>" */
     size_t prepared_count;
@@ -56,23 +56,23 @@ struct pg_rows {
 struct state_row {
     const char *prefix; /* of the SQLSTATE; the first match counts */
     enum err_code code;
-    bool broken;        /* this connection is of no more use */
-    bool may_repeat;    /* the transaction is */
+    bool broken;     /* this connection is of no more use */
+    bool may_repeat; /* the transaction is */
 };
 
 static const struct state_row state_table[] = {
-    {"08", ERR_UNAVAILABLE, true, false},    /* connection exception */
-    {"57P", ERR_UNAVAILABLE, true, false},   /* shutdown, crash, starting up */
+    {"08", ERR_UNAVAILABLE, true, false},     /* connection exception */
+    {"57P", ERR_UNAVAILABLE, true, false},    /* shutdown, crash, starting up */
     {"57014", ERR_UNAVAILABLE, false, false}, /* cancelled by an operator */
-    {"25006", ERR_UNAVAILABLE, true, false}, /* read-only: a standby after a failover */
-    {"40", ERR_BUSY, false, true},           /* deadlock, serialisation */
-    {"55P03", ERR_BUSY, false, true},        /* lock not available */
+    {"25006", ERR_UNAVAILABLE, true, false},  /* read-only: a standby after a failover */
+    {"40", ERR_BUSY, false, true},            /* deadlock, serialisation */
+    {"55P03", ERR_BUSY, false, true},         /* lock not available */
     {"23505", ERR_EXISTS, false, false},
     {"23503", ERR_CONFLICT, false, false},
-    {"53100", ERR_QUOTA, false, false},      /* disk full */
-    {"53", ERR_UNAVAILABLE, false, false},   /* other resources */
-    {"54", ERR_TOO_LARGE, false, false},     /* program limits, as the size of an index row */
-    {"22021", ERR_INVALID, false, false},    /* not UTF-8 */
+    {"53100", ERR_QUOTA, false, false},    /* disk full */
+    {"53", ERR_UNAVAILABLE, false, false}, /* other resources */
+    {"54", ERR_TOO_LARGE, false, false},   /* program limits, as the size of an index row */
+    {"22021", ERR_INVALID, false, false},  /* not UTF-8 */
     {"58030", ERR_IO, false, false},
     {"XX001", ERR_CORRUPT, false, false},
     {"XX002", ERR_CORRUPT, false, false},
@@ -139,10 +139,8 @@ is_good(const PGresult *res)
     switch (PQresultStatus(res)) {
     case PGRES_COMMAND_OK:
     case PGRES_TUPLES_OK:
-    case PGRES_EMPTY_QUERY:
-        return true;
-    default:
-        return false;
+    case PGRES_EMPTY_QUERY: return true;
+    default: return false;
     }
 }
 
@@ -162,22 +160,21 @@ ignore_notice(void *arg, const PGresult *res)
  * was made, and kept, when a table had one page must not read a million rows later. A database
  * that was told not to flush at commit would break our promise to clients.
  */
-static const char SQL_SESSION[] =
-    "set timezone = 'UTC'; set enable_seqscan = off; set jit = off;"
-    "set default_transaction_isolation = 'read committed';"
-    "select set_config('synchronous_commit', 'on', false)"
-    " where current_setting('synchronous_commit') = 'off'";
+static const char SQL_SESSION[] = "set timezone = 'UTC'; set enable_seqscan = off; set jit = off;"
+                                  "set default_transaction_isolation = 'read committed';"
+                                  "select set_config('synchronous_commit', 'on', false)"
+                                  " where current_setting('synchronous_commit') = 'off'";
 
 int
 pg_connect(const char *conninfo, struct pg_conn **ret_conn, struct err *err)
 {
     /* What stands before dbname is a default, what stands after it is not up to conninfo. */
-    static const char *const keywords[] = {"connect_timeout", "keepalives_idle",
-                                           "keepalives_interval", "keepalives_count",
-                                           "tcp_user_timeout", "dbname", "application_name",
-                                           "client_encoding", NULL};
-    const char *const values[] = {"3", "30", "10", "3", "30000", conninfo, "oxicloudd", "UTF8",
-                                  NULL};
+    static const char *const keywords[] = {
+        "connect_timeout",  "keepalives_idle",  "keepalives_interval",
+        "keepalives_count", "tcp_user_timeout", "dbname",
+        "application_name", "client_encoding",  NULL};
+    const char *const values[] = {"3",      "30",        "10",   "3", "30000",
+                                  conninfo, "oxicloudd", "UTF8", NULL};
     struct pg_conn *conn = mem_zalloc(sizeof(*conn));
 
     conn->conninfo = mem_strdup(conninfo);
@@ -487,8 +484,8 @@ send_pipeline(struct pg_conn *conn, const char *sql, const char *name, bool prep
         return false;
     if (prepare && !PQsendPrepare(conn->pq, name, sql, call->count, call->types))
         return false;
-    return PQsendQueryPrepared(conn->pq, name, call->count, call->values, call->lens,
-                               call->formats, 1) &&
+    return PQsendQueryPrepared(conn->pq, name, call->count, call->values, call->lens, call->formats,
+                               1) &&
            PQpipelineSync(conn->pq);
 }
 
@@ -548,10 +545,10 @@ pg_run(struct pg_conn *conn, const char *sql, const struct pg_params *params,
     if (prepare || conn->begin_due)
         res = run_pipeline(conn, sql, name, prepare, &call);
     else
-        res = PQsendQueryPrepared(conn->pq, name, call.count, call.values, call.lens,
-                                  call.formats, 1)
-                  ? await_last(conn)
-                  : NULL;
+        res =
+            PQsendQueryPrepared(conn->pq, name, call.count, call.values, call.lens, call.formats, 1)
+                ? await_last(conn)
+                : NULL;
     if (res == NULL || !is_good(res)) {
         (void)set_failed(conn, res, err);
         PQclear(res);

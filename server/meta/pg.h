@@ -38,14 +38,17 @@ struct pg_params {
 
 /* An owning local starts like this: whatever way the function is left, there is something to
  * release. */
-#define PG_PARAMS_EMPTY {.arrays = {.max = PG_ARRAYS_MAX_BYTES}}
+#define PG_PARAMS_EMPTY                                                                            \
+    {                                                                                              \
+        .arrays = {.max = PG_ARRAYS_MAX_BYTES }                                                    \
+    }
 void pg_params_release(struct pg_params *params);
 #define AUTO_PARAMS __attribute__((cleanup(pg_params_release)))
 
 void pg_add_null(struct pg_params *params);
-void pg_add_int(struct pg_params *params, int64_t value);       /* bigint */
+void pg_add_int(struct pg_params *params, int64_t value); /* bigint */
 void pg_add_bool(struct pg_params *params, bool value);
-void pg_add_text(struct pg_params *params, const char *value);  /* NULL pointer: SQL null */
+void pg_add_text(struct pg_params *params, const char *value); /* NULL pointer: SQL null */
 void pg_add_bytes(struct pg_params *params, const void *data, size_t len); /* bytea */
 void pg_add_digest(struct pg_params *params, const struct digest *digest);
 /* A moment in microseconds since 1970, as timestamptz. */
@@ -75,12 +78,12 @@ void pg_rollback(struct pg_conn *conn);
 /* The last statement failed by deadlock or serialisation: the transaction may be repeated. */
 bool pg_may_repeat(const struct pg_conn *conn);
 
-int pg_count(const struct pg_rows *rows);          /* rows */
-int64_t pg_affected(const struct pg_rows *rows);   /* INSERT, UPDATE, DELETE */
+int pg_count(const struct pg_rows *rows);        /* rows */
+int64_t pg_affected(const struct pg_rows *rows); /* INSERT, UPDATE, DELETE */
 bool pg_is_null(const struct pg_rows *rows, int row, int col);
 int64_t pg_int(const struct pg_rows *rows, int row, int col); /* int2, int4, int8, bool; null: 0 */
 struct slice pg_bytes(const struct pg_rows *rows, int row, int col); /* text, bytea; borrowed */
-char *pg_text(const struct pg_rows *rows, int row, int col);  /* borrowed, terminated */
+char *pg_text(const struct pg_rows *rows, int row, int col);         /* borrowed, terminated */
 int64_t pg_time(const struct pg_rows *rows, int row, int col); /* timestamptz -> us since 1970 */
 struct digest pg_digest(const struct pg_rows *rows, int row, int col); /* 32 bytes */
 

@@ -54,8 +54,8 @@ struct pg_embedded {
     int dir_fd;
     int log_fd;
     bool is_owner;
-    pid_t pid;            /* 0: not running, or not ours */
-    uid_t uid;            /* 0: runs as we do */
+    pid_t pid; /* 0: not running, or not ours */
+    uid_t uid; /* 0: runs as we do */
     gid_t gid;
     struct pg_programs programs;
     char conninfo[128];
@@ -85,7 +85,8 @@ set_from_output(int out_fd, const char *what, struct err *err)
 
     if (fstat(out_fd, &info) < 0)
         return err_errno(err, errno, "%s: stat its output", what);
-    len = pread(out_fd, text, TAIL_BYTES, info.st_size > TAIL_BYTES ? info.st_size - TAIL_BYTES : 0);
+    len =
+        pread(out_fd, text, TAIL_BYTES, info.st_size > TAIL_BYTES ? info.st_size - TAIL_BYTES : 0);
     text[len > 0 ? len : 0] = '\0';
     while ((line = strsep(&rest, "\n")) != NULL) {
         if (line[0] == '\0')
@@ -117,8 +118,7 @@ empty_folder(int fd)
             continue;
         if (unlinkat(dirfd(dir), entry->d_name, 0) == 0)
             continue;
-        sub_fd = openat(dirfd(dir), entry->d_name,
-                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        sub_fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (sub_fd < 0 || empty_folder(sub_fd) < 0 ||
             unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR) < 0)
             result = -1;
@@ -169,8 +169,7 @@ open_dir(struct pg_embedded *embedded)
 {
     if (embedded->dir_fd >= 0)
         return 0;
-    embedded->dir_fd = openat(embedded->storage_fd, "postgres",
-                              O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    embedded->dir_fd = openat(embedded->storage_fd, "postgres", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (embedded->dir_fd < 0)
         return -1;
     set_conninfo(embedded);
@@ -191,8 +190,7 @@ choose_user(struct pg_embedded *embedded, struct err *err)
     if (user == NULL || user->pw_uid == 0)
         user = getpwnam("nobody");
     if (user == NULL || user->pw_uid == 0)
-        return err_set(err, ERR_UNAVAILABLE,
-                       "no user postgres or nobody to run PostgreSQL as");
+        return err_set(err, ERR_UNAVAILABLE, "no user postgres or nobody to run PostgreSQL as");
     embedded->uid = user->pw_uid;
     embedded->gid = user->pw_gid;
     return 0;
@@ -202,12 +200,20 @@ static int
 run_initdb(struct pg_embedded *embedded, int dir_fd, struct err *err)
 {
     AUTO_FREE char *path = mem_printf("%s/initdb", embedded->programs.bin_dir);
-    char *const argv[] = {path, "-D", PG_LAUNCH_DIR, "-U", "oxicloud", "--encoding=UTF8",
-                          "--locale=C", "--auth=trust", "--data-checksums", "--no-instructions",
+    char *const argv[] = {path,
+                          "-D",
+                          PG_LAUNCH_DIR,
+                          "-U",
+                          "oxicloud",
+                          "--encoding=UTF8",
+                          "--locale=C",
+                          "--auth=trust",
+                          "--data-checksums",
+                          "--no-instructions",
                           NULL};
     AUTO_CLOSE int out_fd = memfd_create("initdb", MFD_CLOEXEC);
-    struct pg_launch launch = {path, argv, embedded->uid, embedded->gid, dir_fd,
-                               embedded->lock_fd, out_fd};
+    struct pg_launch launch = {path,  argv, embedded->uid, embedded->gid, dir_fd, embedded->lock_fd,
+                               out_fd};
     int status = -1;
     pid_t pid;
 
@@ -289,8 +295,8 @@ prepare_cluster(struct pg_embedded *embedded, struct err *err)
 
     if (open_dir(embedded) < 0 && errno != ENOENT)
         return err_errno(err, errno, "open postgres");
-    if (embedded->dir_fd >= 0 && read_small(embedded->dir_fd, "PG_VERSION", version,
-                                            sizeof(version)))
+    if (embedded->dir_fd >= 0 &&
+        read_small(embedded->dir_fd, "PG_VERSION", version, sizeof(version)))
         return look_at_cluster(embedded, version, err);
     if (embedded->dir_fd >= 0) {
         (void)close(TAKE_FD(embedded->dir_fd));
@@ -350,18 +356,42 @@ static int
 launch_server(struct pg_embedded *embedded, struct err *err)
 {
     AUTO_FREE char *path = mem_printf("%s/postgres", embedded->programs.bin_dir);
-    char *const argv[] = {
-        path, "-D", PG_LAUNCH_DIR,
-        "-c", "listen_addresses=", "-c", "port=5432",
-        "-c", "unix_socket_directories=" PG_LAUNCH_DIR, "-c", "unix_socket_permissions=0700",
-        "-c", "max_connections=120", "-c", "shared_buffers=128MB", "-c", "jit=off",
-        "-c", "fsync=on", "-c", "synchronous_commit=on", "-c", "full_page_writes=on",
-        "-c", "wal_compression=on",
-        "-c", "logging_collector=off", "-c", "log_destination=stderr",
-        "-c", "log_checkpoints=off", "-c", "log_min_error_statement=panic",
-        NULL};
-    struct pg_launch launch = {path, argv, embedded->uid, embedded->gid, embedded->dir_fd,
-                               embedded->lock_fd, -1};
+    char *const argv[] = {path,
+                          "-D",
+                          PG_LAUNCH_DIR,
+                          "-c",
+                          "listen_addresses=",
+                          "-c",
+                          "port=5432",
+                          "-c",
+                          "unix_socket_directories=" PG_LAUNCH_DIR,
+                          "-c",
+                          "unix_socket_permissions=0700",
+                          "-c",
+                          "max_connections=120",
+                          "-c",
+                          "shared_buffers=128MB",
+                          "-c",
+                          "jit=off",
+                          "-c",
+                          "fsync=on",
+                          "-c",
+                          "synchronous_commit=on",
+                          "-c",
+                          "full_page_writes=on",
+                          "-c",
+                          "wal_compression=on",
+                          "-c",
+                          "logging_collector=off",
+                          "-c",
+                          "log_destination=stderr",
+                          "-c",
+                          "log_checkpoints=off",
+                          "-c",
+                          "log_min_error_statement=panic",
+                          NULL};
+    struct pg_launch launch = {
+        path, argv, embedded->uid, embedded->gid, embedded->dir_fd, embedded->lock_fd, -1};
 
     if (open_log(embedded, err) < 0)
         return -1;
@@ -480,10 +510,11 @@ own_or_join(struct pg_embedded *embedded, struct err *err)
         if (has_owner(embedded) && open_dir(embedded) == 0 && answers(embedded->conninfo))
             return 0;
         if (clock_mono_us() >= until_us)
-            return err_set(err, ERR_UNAVAILABLE,
-                           has_owner(embedded)
-                               ? "another process owns the private PostgreSQL, which does not answer"
-                               : "a private PostgreSQL left behind does not end");
+            return err_set(
+                err, ERR_UNAVAILABLE,
+                has_owner(embedded)
+                    ? "another process owns the private PostgreSQL, which does not answer"
+                    : "a private PostgreSQL left behind does not end");
         sleep_ms(POLL_MS);
     }
 }
@@ -508,8 +539,7 @@ open_files(struct pg_embedded *embedded, const char *storage_path, struct err *e
 }
 
 int
-pg_embedded_start(const char *storage_path, struct pg_embedded **ret_embedded,
-                  struct err *err)
+pg_embedded_start(const char *storage_path, struct pg_embedded **ret_embedded, struct err *err)
 {
     struct pg_embedded *embedded = mem_zalloc(sizeof(*embedded));
 
@@ -542,8 +572,8 @@ end_server(struct pg_embedded *embedded, int signal_number, int64_t wait_ms)
 static void
 close_files(const struct pg_embedded *embedded)
 {
-    const int fds[] = {embedded->log_fd, embedded->dir_fd, embedded->owner_fd,
-                       embedded->lock_fd, embedded->storage_fd};
+    const int fds[] = {embedded->log_fd, embedded->dir_fd, embedded->owner_fd, embedded->lock_fd,
+                       embedded->storage_fd};
 
     for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
         if (fds[i] >= 0)

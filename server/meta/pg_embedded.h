@@ -25,8 +25,7 @@ struct pg_embedded;
  * says what to do. ERR_UNAVAILABLE: no server programs found, or it did not come up (its last log
  * lines are in the message or the log).
  */
-int pg_embedded_start(const char *storage_path, struct pg_embedded **ret_embedded,
-                      struct err *err);
+int pg_embedded_start(const char *storage_path, struct pg_embedded **ret_embedded, struct err *err);
 /* Fast shutdown if we own it, waiting for its end. NULL is welcome. */
 void pg_embedded_stop(struct pg_embedded *embedded);
 

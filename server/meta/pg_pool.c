@@ -21,9 +21,9 @@
 #include "base/rand.h"
 
 enum {
-    RETRY_MS = 200,       /* between two attempts to connect */
-    TRIES = 5,            /* of a transaction */
-    DEAD_IN_A_ROW = 64,   /* idle connections found dead in one call; more is no accident */
+    RETRY_MS = 200,     /* between two attempts to connect */
+    TRIES = 5,          /* of a transaction */
+    DEAD_IN_A_ROW = 64, /* idle connections found dead in one call; more is no accident */
     PAUSE_LEAST_US = 1000,
     PAUSE_MOST_US = 20000, /* times the number of tries so far */
 };
@@ -37,11 +37,11 @@ struct pg_pool {
     /* under the mutex */
     struct pg_conn **idle;
     unsigned idle_count;
-    unsigned open_count;   /* idle, in use, being made */
-    bool away;             /* the last attempt to connect failed */
-    bool probing;          /* and somebody is making the next */
+    unsigned open_count; /* idle, in use, being made */
+    bool away;           /* the last attempt to connect failed */
+    bool probing;        /* and somebody is making the next */
     int64_t retry_at_us;
-    struct err last_err;   /* of that attempt */
+    struct err last_err; /* of that attempt */
     bool was_connected;
 };
 

@@ -28,9 +28,9 @@ typedef int (*pg_work)(struct pg_conn *conn, void *ctx, struct err *err);
 int pg_pool_run(struct pg_pool *pool, pg_work work, void *ctx, struct err *err);
 
 enum pg_outcome {
-    PG_ROLLED_BACK,      /* nothing happened */
-    PG_COMMITTED,        /* durable */
-    PG_UNKNOWN,          /* the connection was lost while COMMIT was under way */
+    PG_ROLLED_BACK, /* nothing happened */
+    PG_COMMITTED,   /* durable */
+    PG_UNKNOWN,     /* the connection was lost while COMMIT was under way */
 };
 
 /*

@@ -66,10 +66,10 @@ ask_version(const char *bin_dir)
 }
 
 struct finding {
-    int wanted;      /* 0: any */
-    int newest;      /* of all that was seen */
-    int best;        /* newest of those wanted; 0: none */
-    char *bin_dir;   /* of that */
+    int wanted;    /* 0: any */
+    int newest;    /* of all that was seen */
+    int best;      /* newest of those wanted; 0: none */
+    char *bin_dir; /* of that */
 };
 
 static void
@@ -179,8 +179,8 @@ static bool
 place_files(const struct pg_launch *launch, int *report_fd)
 {
     int null_fd = open("/dev/null", O_RDONLY);
-    int from[] = {null_fd, launch->out_fd, launch->out_fd, launch->dir_fd, launch->lock_fd,
-                  *report_fd};
+    int from[] = {null_fd,        launch->out_fd,  launch->out_fd,
+                  launch->dir_fd, launch->lock_fd, *report_fd};
 
     for (int i = 0; i <= REPORT_FD; i++)
         if (from[i] >= 0 && (from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, SPARE_FD)) < 0)
@@ -200,8 +200,7 @@ become_user(const struct pg_launch *launch)
 {
     gid_t gid = launch->gid;
 
-    return syscall(SYS_setgroups, 1, &gid) == 0 &&
-           syscall(SYS_setresgid, gid, gid, gid) == 0 &&
+    return syscall(SYS_setgroups, 1, &gid) == 0 && syscall(SYS_setresgid, gid, gid, gid) == 0 &&
            syscall(SYS_setresuid, launch->uid, launch->uid, launch->uid) == 0;
 }
 

@@ -19,8 +19,7 @@ struct pg_programs {
  * Looks in the places where distributions put each version, then in $PATH. major 0: the newest.
  * ERR_NOT_FOUND: none, or none of that version; *ret_newest, then, is what there is (0: nothing).
  */
-int pg_programs_find(int major, struct pg_programs *ret_programs, int *ret_newest,
-                     struct err *err);
+int pg_programs_find(int major, struct pg_programs *ret_programs, int *ret_newest, struct err *err);
 void pg_programs_release(struct pg_programs *programs);
 
 /* The name under which a program started by pg_launch() finds its folder. */
@@ -31,9 +30,9 @@ struct pg_launch {
     char *const *argv; /* ends with NULL */
     uid_t uid;         /* 0: stay who we are */
     gid_t gid;
-    int dir_fd;        /* open on the folder; -1: none */
-    int lock_fd;       /* kept open by the program and its children; -1: none */
-    int out_fd;        /* standard output and error */
+    int dir_fd;  /* open on the folder; -1: none */
+    int lock_fd; /* kept open by the program and its children; -1: none */
+    int out_fd;  /* standard output and error */
 };
 
 /*

@@ -1,13 +1,11 @@
 #include "meta/prop_repo.h"
 
-static const char SQL_LIST[] =
-    "select node_id, ns, name, value, lang from props "
-    "where node_id = any($1::bigint[]) order by node_id, ns, name";
+static const char SQL_LIST[] = "select node_id, ns, name, value, lang from props "
+                               "where node_id = any($1::bigint[]) order by node_id, ns, name";
 
 int
-prop_repo_list(struct pg_conn *conn, const int64_t *node_ids, size_t count,
-               struct arena *arena, struct prop **ret_props, size_t *ret_count,
-               struct err *err)
+prop_repo_list(struct pg_conn *conn, const int64_t *node_ids, size_t count, struct arena *arena,
+               struct prop **ret_props, size_t *ret_count, struct err *err)
 {
     AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
@@ -20,11 +18,11 @@ prop_repo_list(struct pg_conn *conn, const int64_t *node_ids, size_t count,
     prop_count = (size_t)pg_count(rows);
     props = arena_alloc(arena, prop_count * sizeof(*props));
     for (size_t i = 0; i < prop_count; i++)
-        props[i] = (struct prop){pg_int(rows, (int)i, 0),
-                                 arena_strdup(arena, pg_text(rows, (int)i, 1)),
-                                 arena_strdup(arena, pg_text(rows, (int)i, 2)),
-                                 arena_strdup(arena, pg_text(rows, (int)i, 3)),
-                                 arena_strdup(arena, pg_text(rows, (int)i, 4))};
+        props[i] =
+            (struct prop){pg_int(rows, (int)i, 0), arena_strdup(arena, pg_text(rows, (int)i, 1)),
+                          arena_strdup(arena, pg_text(rows, (int)i, 2)),
+                          arena_strdup(arena, pg_text(rows, (int)i, 3)),
+                          arena_strdup(arena, pg_text(rows, (int)i, 4))};
     *ret_props = props;
     *ret_count = prop_count;
     return 0;
@@ -66,8 +64,7 @@ prop_repo_size(struct pg_conn *conn, int64_t node_id, uint64_t *ret_bytes, struc
     return 0;
 }
 
-static const char SQL_REMOVE[] =
-    "delete from props where node_id = $1 and ns = $2 and name = $3";
+static const char SQL_REMOVE[] = "delete from props where node_id = $1 and ns = $2 and name = $3";
 
 int
 prop_repo_remove(struct pg_conn *conn, int64_t node_id, const char *ns, const char *name,

@@ -6,10 +6,9 @@
 
 /* --- accounts --- */
 
-static const char SQL_ADD[] =
-    "insert into users (name, password_hash, quota_bytes)"
-    " values ($1, $2, nullif($3::bigint, -1)) "
-    "on conflict (name) do nothing returning id";
+static const char SQL_ADD[] = "insert into users (name, password_hash, quota_bytes)"
+                              " values ($1, $2, nullif($3::bigint, -1)) "
+                              "on conflict (name) do nothing returning id";
 
 int
 user_repo_add(struct pg_conn *conn, const char *name, const char *password_hash,
@@ -103,8 +102,7 @@ user_repo_count(struct pg_conn *conn, uint64_t *ret_count, struct err *err)
 
 /* Runs a statement about one user, which must be there. */
 static int
-change_user(struct pg_conn *conn, const char *sql, const struct pg_params *params,
-            struct err *err)
+change_user(struct pg_conn *conn, const char *sql, const struct pg_params *params, struct err *err)
 {
     AUTO_ROWS struct pg_rows *rows = NULL;
 
@@ -157,15 +155,13 @@ user_repo_set_quota(struct pg_conn *conn, int64_t user_id, int64_t quota_bytes, 
 
 /* Row locks in the usual order: the space, then nodes and trash. Whoever waits for the space
  * meanwhile finds it without an owner, or its root in the trash. */
-static const char SQL_SPACE_OF[] =
-    "select id from spaces where owner_id = $1 for no key update";
+static const char SQL_SPACE_OF[] = "select id from spaces where owner_id = $1 for no key update";
 
-static const char SQL_TRASH_SPACE[] =
-    "with older as ("
-    "  update trash set purging = true where space_id = $1"
-    ") "
-    "insert into trash (node_id, space_id, path, purging) "
-    "select root_id, id, '/', true from spaces where id = $1";
+static const char SQL_TRASH_SPACE[] = "with older as ("
+                                      "  update trash set purging = true where space_id = $1"
+                                      ") "
+                                      "insert into trash (node_id, space_id, path, purging) "
+                                      "select root_id, id, '/', true from spaces where id = $1";
 
 static int
 trash_space(struct pg_conn *conn, int64_t user_id, struct err *err)
@@ -264,8 +260,8 @@ static const char SQL_FAIL[] =
     "   when f.locked_until > now() then f.locked_until end";
 
 int
-user_repo_fail(struct pg_conn *conn, const char *account, const char *address,
-               int64_t window_secs, int64_t most, int64_t lock_secs, struct err *err)
+user_repo_fail(struct pg_conn *conn, const char *account, const char *address, int64_t window_secs,
+               int64_t most, int64_t lock_secs, struct err *err)
 {
     AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 
@@ -274,18 +270,15 @@ user_repo_fail(struct pg_conn *conn, const char *account, const char *address,
     pg_add_int(&params, window_secs);
     pg_add_int(&params, most);
     pg_add_int(&params, lock_secs);
-    if (forget_old(conn, window_secs, err) < 0 ||
-        pg_run(conn, SQL_FAIL, &params, NULL, err) < 0)
+    if (forget_old(conn, window_secs, err) < 0 || pg_run(conn, SQL_FAIL, &params, NULL, err) < 0)
         return err_wrap(err, "count failed login");
     return 0;
 }
 
-static const char SQL_FORGIVE[] =
-    "delete from login_failures where account = $1 and address = $2";
+static const char SQL_FORGIVE[] = "delete from login_failures where account = $1 and address = $2";
 
 int
-user_repo_forgive(struct pg_conn *conn, const char *account, const char *address,
-                  struct err *err)
+user_repo_forgive(struct pg_conn *conn, const char *account, const char *address, struct err *err)
 {
     AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
 

@@ -21,7 +21,7 @@ struct user {
     char password_hash[USER_HASH_MAX + 1]; /* libsodium's crypto_pwhash_str form */
     int64_t space_id;
     bool disabled;
-    int64_t quota_bytes;                   /* -1: none */
+    int64_t quota_bytes; /* -1: none */
     uint64_t used_bytes;
     int64_t created_us;
 };
@@ -36,8 +36,7 @@ int user_repo_list(struct pg_conn *conn, int64_t after_id, struct user *users, s
 int user_repo_count(struct pg_conn *conn, uint64_t *ret_count, struct err *err);
 int user_repo_set_password(struct pg_conn *conn, int64_t user_id, const char *password_hash,
                            struct err *err);
-int user_repo_set_disabled(struct pg_conn *conn, int64_t user_id, bool disabled,
-                           struct err *err);
+int user_repo_set_disabled(struct pg_conn *conn, int64_t user_id, bool disabled, struct err *err);
 int user_repo_set_quota(struct pg_conn *conn, int64_t user_id, int64_t quota_bytes,
                         struct err *err);
 /* The account goes; its tree goes to the trash of nobody and is purged by the janitor. */

@@ -30,12 +30,11 @@ int auth_recall(struct auth *auth, struct slice name, struct slice password,
  * address: the client's, as text. ERR_LOGIN: wrong, unknown or disabled (which of them is not
  * told). ERR_TOO_MANY: this account is locked for this address, or the address tried too often.
  */
-int auth_password(struct auth *auth, struct slice name, struct slice password,
-                  const char *address, struct principal *ret_principal, struct err *err);
+int auth_password(struct auth *auth, struct slice name, struct slice password, const char *address,
+                  struct principal *ret_principal, struct err *err);
 
 /* A new hash of a password at the configured cost, into USER_HASH_MAX + 1 bytes. ERR_INVALID:
  * shorter than 8 bytes or longer than 1024. */
-int auth_hash(const struct config *config, struct slice password, char *ret_hash,
-              struct err *err);
+int auth_hash(const struct config *config, struct slice password, char *ret_hash, struct err *err);
 
 #endif

@@ -72,9 +72,9 @@ struct files_claim {
 /* Before the body is taken: would a file of that many bytes (UINT64_MAX: unknown) be accepted
  * here now? The same errors as files_write(). Nothing is changed, but what the file needs is
  * claimed; after a failure nothing is. */
-int files_may_write(struct files *files, const struct principal *principal,
-                    const struct path *path, uint64_t size_bytes,
-                    const struct files_guard *guard, struct files_claim *claim, struct err *err);
+int files_may_write(struct files *files, const struct principal *principal, const struct path *path,
+                    uint64_t size_bytes, const struct files_guard *guard, struct files_claim *claim,
+                    struct err *err);
 /* So many bytes more have come. Any failure ends the upload: ERR_TOO_LARGE, ERR_QUOTA. */
 int files_take(struct files *files, struct files_claim *claim, size_t bytes, struct err *err);
 /* Whatever became of the upload, and before the client hears of it. */
@@ -83,9 +83,9 @@ void files_release(struct files *files, struct files_claim *claim);
 struct files_write {
     const struct path *path;
     const struct ingest_content *content;
-    int64_t mtime_us;         /* -1: now */
-    const char *mime;         /* the client's word, or NULL */
-    struct files_guard guard; /* check may be NULL */
+    int64_t mtime_us;          /* -1: now */
+    const char *mime;          /* the client's word, or NULL */
+    struct files_guard guard;  /* check may be NULL */
     struct files_claim *claim; /* settled by the commit; may be NULL */
 };
 /*
@@ -120,8 +120,8 @@ struct files_transfer {
 /* ERR_DENIED: onto itself, into itself, onto an ancestor. ERR_PRECONDITION: something is at the
  * target and overwrite is off. *ret_created: nothing was there. */
 int files_transfer(struct files *files, const struct principal *principal,
-                   const struct files_transfer *transfer, struct node *ret_node,
-                   bool *ret_created, struct err *err);
+                   const struct files_transfer *transfer, struct node *ret_node, bool *ret_created,
+                   struct err *err);
 
 enum { FILES_PROPS_MAX_BYTES = 64 * 1024 };
 /* Sets (value not NULL) and removes (value NULL) dead properties in order, all or nothing.

@@ -23,9 +23,9 @@ struct store {
     struct workers *workers; /* disk and index work of uploads and read-ahead */
     struct chunker_sizes sizes;
     int64_t lease_secs;
-    uint64_t ingest_memory_bytes;            /* shared by all uploads under way */
-    _Atomic unsigned ingest_count;           /* uploads under way */
-    _Atomic uint64_t ingest_claimed_bytes;   /* what they need at least */
+    uint64_t ingest_memory_bytes;          /* shared by all uploads under way */
+    _Atomic unsigned ingest_count;         /* uploads under way */
+    _Atomic uint64_t ingest_claimed_bytes; /* what they need at least */
 };
 
 /* The manifest of a content, from the cache or the index; the caller owns one reference. */

@@ -131,8 +131,7 @@ ready_finish(struct request *request, struct err *err)
     AUTO_BUF struct buf body = {.max = READY_MAX_BYTES};
 
     (void)err;
-    buf_printf(&body,
-               "{\"ready\":%s,\"database\":\"%s\",\"storage\":\"%s\",\"room\":\"%s\"}\n",
+    buf_printf(&body, "{\"ready\":%s,\"database\":\"%s\",\"storage\":\"%s\",\"room\":\"%s\"}\n",
                ready ? "true" : "false", word_of(readiness.database), word_of(readiness.storage),
                room_is_low(ops->room) ? "low" : "ok");
     reply_bytes(request, ready ? 200 : 503, "application/json", &body);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <setjmp.h>
 #include <cmocka.h>
+#include <setjmp.h>
 
 #include "base/log.h"
 #include "base/mem.h"

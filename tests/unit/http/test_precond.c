@@ -39,8 +39,7 @@ test_lists_of_tags_are_searched_tag_by_tag(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        assert_int_equal(precond_list_has(slice_of(cases[i].list), SLICE("\"abc\""),
-                                          cases[i].weak),
+        assert_int_equal(precond_list_has(slice_of(cases[i].list), SLICE("\"abc\""), cases[i].weak),
                          cases[i].found);
 }
 

@@ -69,8 +69,9 @@ test_only_trusted_peers_may_name_the_client(void **state)
 static void
 test_a_network_that_is_none_is_refused(void **state)
 {
-    static const char *const bad[] = {"10.0.0.0/33", "fd00::/129", "10.0.0/8", "x", "10.0.0.0/",
-                                      "10.0.0.0/8;11.0.0.0/8", "10.0.0.0/-1"};
+    static const char *const bad[] = {"10.0.0.0/33", "fd00::/129", "10.0.0/8",
+                                      "x",           "10.0.0.0/",  "10.0.0.0/8;11.0.0.0/8",
+                                      "10.0.0.0/-1"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {

@@ -37,8 +37,7 @@ assert_stored(struct chunk_index *index, const struct upload *upload, bool expec
 
     for (size_t i = 0; i < upload->content.written_count; i++)
         keys[i] = key_of(upload, i);
-    assert_int_equal(
-        chunk_index_named(index, keys, upload->content.written_count, named, &err), 0);
+    assert_int_equal(chunk_index_named(index, keys, upload->content.written_count, named, &err), 0);
     for (size_t i = 0; i < upload->content.written_count; i++)
         assert_int_equal(named[i], expected);
 }
@@ -87,8 +86,8 @@ test_a_quarantined_chunk_is_not_known_and_not_leased(void **state)
     assert_int_equal(lease_upload(index, &again, (int[]){1, 2, 3}, 3), 2);
     assert_int_equal(again.content.written_count, 1);
     assert_true(digest_eq(&again.written[0].id, &upload.written[1].id));
-    assert_int_equal(
-        test_db_number(db, "select count(*) from chunks where lease_until > now()"), 2);
+    assert_int_equal(test_db_number(db, "select count(*) from chunks where lease_until > now()"),
+                     2);
 }
 
 /* --- healing --- */
@@ -114,8 +113,8 @@ test_the_same_file_uploaded_again_heals(void **state)
     assert_int_equal(test_db_number(db, SQL_VERIFIED), 2);
     assert_int_equal(test_db_number(db, SQL_CHUNK_REFS), 3);
     assert_exact(db);
-    assert_int_equal(
-        chunk_index_load_manifest(index, &upload.content.content_id, &manifest, &err), 0);
+    assert_int_equal(chunk_index_load_manifest(index, &upload.content.content_id, &manifest, &err),
+                     0);
     for (size_t i = 0; i < 3; i++) {
         const struct stored_chunk *chunk = &manifest->entries[i].chunk;
 

@@ -78,8 +78,8 @@ test_what_is_attached_can_be_loaded(void **state)
     assert_int_equal(upload.loser_count, 0);
     assert_int_equal(test_db_number(db, SQL_CHUNKS), 3);
     assert_int_equal(test_db_number(db, SQL_CHUNK_REFS), 3);
-    assert_int_equal(
-        chunk_index_load_manifest(index, &upload.content.content_id, &manifest, &err), 0);
+    assert_int_equal(chunk_index_load_manifest(index, &upload.content.content_id, &manifest, &err),
+                     0);
     assert_int_equal(manifest->chunk_count, 4);
     assert_int_equal(manifest->size_bytes, 4 * CHUNK_SIZE);
     for (size_t i = 0; i < 4; i++) {
@@ -109,8 +109,8 @@ test_an_empty_content_is_one_too(void **state)
     attach(db, &upload);
     attach(db, &upload);
     assert_int_equal(test_db_number(db, SQL_REFS), 2);
-    assert_int_equal(
-        chunk_index_load_manifest(index, &upload.content.content_id, &manifest, &err), 0);
+    assert_int_equal(chunk_index_load_manifest(index, &upload.content.content_id, &manifest, &err),
+                     0);
     assert_int_equal(manifest->chunk_count, 0);
     manifest_unref(manifest);
 }
@@ -125,13 +125,13 @@ test_what_is_not_there_is_not_found_and_what_is_torn_corrupt(void **state)
     struct err err = {0};
 
     make_upload(&upload, (int[]){1, 2}, 2);
-    assert_int_equal(
-        chunk_index_load_manifest(index, &upload.content.content_id, &manifest, &err), -1);
+    assert_int_equal(chunk_index_load_manifest(index, &upload.content.content_id, &manifest, &err),
+                     -1);
     assert_int_equal(err.code, ERR_NOT_FOUND);
     attach(db, &upload);
     test_db_script(db, "delete from chunks where id = (select id from chunks limit 1)");
-    assert_int_equal(
-        chunk_index_load_manifest(index, &upload.content.content_id, &manifest, &err), -1);
+    assert_int_equal(chunk_index_load_manifest(index, &upload.content.content_id, &manifest, &err),
+                     -1);
     assert_int_equal(err.code, ERR_CORRUPT);
     assert_int_equal(verify(db, false).chunks_missing, 1);
 }

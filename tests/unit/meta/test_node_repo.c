@@ -194,8 +194,8 @@ test_a_walk_goes_as_far_as_the_path_exists(void **state)
 static void
 test_a_listing_is_in_byte_order_and_in_pages(void **state)
 {
-    static const char *const names[] = {"B", "a", "a b", "a-b", "a.b", "b", "z", "\u00e4",
-                                        "\U0001f600"};
+    static const char *const names[] = {"B", "a", "a b",    "a-b",       "a.b",
+                                        "b", "z", "\u00e4", "\U0001f600"};
     enum { COUNT = sizeof(names) / sizeof(names[0]) };
     struct fixture *f = *state;
     AUTO_FREE struct node *nodes = mem_array(4, sizeof(*nodes));
@@ -527,8 +527,7 @@ test_what_is_being_purged_cannot_be_restored(void **state)
     assert_true(more);
     FAILS(node_repo_trash_get(f->conn, f->space.id, wide, &f->arena, &entry, &f->err),
           ERR_NOT_FOUND);
-    FAILS(node_repo_trash_restore(f->conn, wide, f->space.root_id, "w", 3, &f->err),
-          ERR_NOT_FOUND);
+    FAILS(node_repo_trash_restore(f->conn, wide, f->space.root_id, "w", 3, &f->err), ERR_NOT_FOUND);
     OK(node_repo_trash_list(f->conn, f->space.id, 0, &f->arena, &entry, 1, &count, &f->err));
     assert_int_equal(count, 0);
     purge_all(f, 0, 0, &purged); /* begun is ended, whatever the date */

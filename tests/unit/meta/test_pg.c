@@ -109,8 +109,9 @@ test_the_session_keeps_its_promises(void **state)
              ((struct test_db *)*state)->conninfo,
              "-c synchronous_commit=off -c timezone=Asia/Tokyo");
     conn = connect_to(&db);
-    rows = run(conn, "select current_setting('synchronous_commit'), current_setting('timezone'),"
-                     " current_setting('client_encoding'), current_setting('application_name')",
+    rows = run(conn,
+               "select current_setting('synchronous_commit'), current_setting('timezone'),"
+               " current_setting('client_encoding'), current_setting('application_name')",
                NULL);
     assert_string_equal(pg_text(rows, 0, 0), "on");
     assert_string_equal(pg_text(rows, 0, 1), "UTC");
@@ -128,10 +129,10 @@ test_sqlstates_become_codes(void **state)
         const char *state;
         enum err_code code;
     } table[] = {
-        {"40P01", ERR_BUSY},  {"40001", ERR_BUSY},        {"23505", ERR_EXISTS},
-        {"53100", ERR_QUOTA}, {"53200", ERR_UNAVAILABLE}, {"23514", ERR_INTERNAL},
+        {"40P01", ERR_BUSY},      {"40001", ERR_BUSY},        {"23505", ERR_EXISTS},
+        {"53100", ERR_QUOTA},     {"53200", ERR_UNAVAILABLE}, {"23514", ERR_INTERNAL},
         {"54000", ERR_TOO_LARGE}, {"57014", ERR_UNAVAILABLE}, {"XX001", ERR_CORRUPT},
-        {"23503", ERR_CONFLICT}, {"58030", ERR_IO},
+        {"23503", ERR_CONFLICT},  {"58030", ERR_IO},
     };
     struct pg_conn *conn = connect_to(*state);
 
@@ -206,9 +207,9 @@ test_a_terminated_backend_breaks_the_connection(void **state)
 struct script {
     const char *first;
     const char *second;
-    int fail_after;      /* 1: after first */
+    int fail_after; /* 1: after first */
     int run_count;
-    const char *once;    /* run in the first try only, after `first` */
+    const char *once; /* run in the first try only, after `first` */
 };
 
 static int
@@ -339,7 +340,8 @@ test_several_dead_connections_in_a_row_are_passed_over(void **state)
     assert_int_equal(pg_script(admin,
                                "select pg_terminate_backend(pid, 5000) from pg_stat_activity "
                                "where datname = current_database() and pid <> pg_backend_pid()",
-                               &err), 0);
+                               &err),
+                     0);
     assert_int_equal(pg_pool_ping(db->pool, &err), 0);
     assert_int_equal(pg_pool_run(db->pool, work_nest, &nest, &err), 0);
     pg_close(admin);

@@ -83,8 +83,7 @@ init_upload(struct upload *upload, const int *seeds, size_t count)
         manifest_pack(upload->packed + i * MANIFEST_RECORD_BYTES, &id, CHUNK_SIZE);
         add_distinct(upload, &id);
     }
-    qsort(upload->distinct, upload->content.distinct_count, sizeof(struct digest),
-          compare_digests);
+    qsort(upload->distinct, upload->content.distinct_count, sizeof(struct digest), compare_digests);
     upload->content.content_id = digest_of(upload->packed, count * MANIFEST_RECORD_BYTES);
     upload->content.size_bytes = count * CHUNK_SIZE;
     upload->content.chunk_count = count;

@@ -167,8 +167,8 @@ may_write(struct fixture *fix, const char *text, uint64_t size_bytes)
 {
     struct path path = path_of(fix, text);
     struct files_claim claim = {0};
-    enum err_code code = outcome(fix, files_may_write(&fix->files, &fix->me, &path, size_bytes,
-                                                      NULL, &claim, &fix->err));
+    enum err_code code = outcome(
+        fix, files_may_write(&fix->files, &fix->me, &path, size_bytes, NULL, &claim, &fix->err));
 
     files_release(&fix->files, &claim);
     return code;

@@ -45,8 +45,7 @@ assert_says(const struct report *report, const char *words)
 static int64_t
 quarantined(struct fixture *fix)
 {
-    return test_db_number(fix->db,
-                          "select count(*) from chunks where quarantined_at is not null");
+    return test_db_number(fix->db, "select count(*) from chunks where quarantined_at is not null");
 }
 
 static struct digest
@@ -190,9 +189,8 @@ test_a_storage_that_is_away_ends_the_run_and_blames_no_chunk(void **state)
 
     put(fix, "/file", "out of reach");
     mem_backend_fail(fix->backend, MEM_READ, 1, 1000000, ERR_UNAVAILABLE);
-    assert_int_equal(verify_run(fix->pool, &fix->store, true, true, keep_line, &lines, &result,
-                                &fix->err),
-                     -1);
+    assert_int_equal(
+        verify_run(fix->pool, &fix->store, true, true, keep_line, &lines, &result, &fix->err), -1);
     assert_int_equal(fix->err.code, ERR_UNAVAILABLE);
     fix->err = (struct err){0};
     mem_backend_fail(fix->backend, MEM_READ, 1, 0, ERR_NONE);

@@ -127,13 +127,11 @@ test_a_blob_that_no_row_names_is_not_quarantined(void **state)
     bool is_bad = true;
 
     fix->chunk.generation++;
-    assert_int_equal(
-        chunk_check_quarantine(&fix->mem->store, &fix->chunk, &why, &is_bad, &err), 0);
+    assert_int_equal(chunk_check_quarantine(&fix->mem->store, &fix->chunk, &why, &is_bad, &err), 0);
     assert_false(is_bad);
     assert_int_equal(mem_index_quarantined_count(fix->mem->index), 0);
     fix->chunk.generation--;
-    assert_int_equal(
-        chunk_check_quarantine(&fix->mem->store, &fix->chunk, &why, &is_bad, &err), 0);
+    assert_int_equal(chunk_check_quarantine(&fix->mem->store, &fix->chunk, &why, &is_bad, &err), 0);
     assert_true(is_bad);
     assert_int_equal(mem_index_quarantined_count(fix->mem->index), 1);
 }

@@ -105,8 +105,8 @@ count_blobs(struct place *place, unsigned *ret_folders)
     for (unsigned prefix = 0; prefix < 256; prefix++) {
         unsigned count = 0;
 
-        assert_int_equal(
-            blob_list(place->mem->backend, (uint8_t)prefix, note_blob, &count, &err), 0);
+        assert_int_equal(blob_list(place->mem->backend, (uint8_t)prefix, note_blob, &count, &err),
+                         0);
         total += count;
         folders += count > 0;
     }
