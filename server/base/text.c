@@ -81,23 +81,6 @@ text_base64_decode(struct slice in, struct arena *arena, struct slice *ret_out)
     return true;
 }
 
-/* Pieces of a multiple of 3 bytes join without a seam. */
-void
-text_base64url(struct buf *out, const void *data, size_t len)
-{
-    enum { PIECE = 192 };
-    char piece[PIECE / 3 * 4 + 4 + 1];
-    const unsigned char *bytes = data;
-
-    for (size_t done = 0; done < len; done += PIECE) {
-        size_t take = len - done < PIECE ? len - done : PIECE;
-
-        sodium_bin2base64(piece, sizeof(piece), bytes + done, take,
-                          sodium_base64_VARIANT_URLSAFE_NO_PADDING);
-        buf_adds(out, piece);
-    }
-}
-
 static bool
 is_unreserved(char c)
 {
@@ -287,19 +270,3 @@ text_eq_nocase(struct slice a, struct slice b)
     return true;
 }
 
-bool
-text_list_has(struct slice list, const char *word)
-{
-    while (list.len > 0) {
-        const char *comma = memchr(list.data, ',', list.len);
-        size_t len = comma ? (size_t)(comma - list.data) : list.len;
-
-        if (text_eq_nocase(slice_trim((struct slice){list.data, len}), slice_of(word)))
-            return true;
-        if (!comma)
-            break;
-        list.data += len + 1;
-        list.len -= len + 1;
-    }
-    return false;
-}

@@ -19,8 +19,6 @@ bool text_unhex(void *dst, size_t len, struct slice hex);
 
 /* RFC 4648 section 4, padding demanded; false when malformed. Result in the arena. */
 bool text_base64_decode(struct slice in, struct arena *arena, struct slice *ret_out);
-/* RFC 4648 section 5 without padding. */
-void text_base64url(struct buf *out, const void *data, size_t len);
 
 /* RFC 3986: everything but unreserved characters is escaped, upper-case hex. `/` too. */
 void text_percent_encode(struct buf *out, struct slice in);
@@ -42,7 +40,5 @@ bool text_parse_size(struct slice in, uint64_t most, uint64_t *ret_value);
 
 /* ASCII only. */
 bool text_eq_nocase(struct slice a, struct slice b);
-/* Is `word` an element of a comma-separated header value? ASCII, no case. */
-bool text_list_has(struct slice list, const char *word);
 
 #endif

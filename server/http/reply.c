@@ -17,7 +17,7 @@ static const int status_of_code[ERR_CODE_COUNT] = {
     [ERR_INTERNAL] = 500,
 };
 
-int
+static int
 reply_status_of(enum err_code code)
 {
     int status = code < ERR_CODE_COUNT ? status_of_code[code] : 0;

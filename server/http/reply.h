@@ -65,6 +65,5 @@ void reply_allow(struct request *request);
 
 /* Replaces whatever reply there is by the one for err, and logs what an operator must know. */
 void reply_error(struct request *request, const struct err *err);
-int reply_status_of(enum err_code code);
 
 #endif

@@ -661,13 +661,6 @@ pg_int(const struct pg_rows *rows, int row, int col)
     return len == 2 ? (int16_t)value : (int64_t)value;
 }
 
-struct slice
-pg_bytes(const struct pg_rows *rows, int row, int col)
-{
-    return (struct slice){PQgetvalue(rows->res, row, col),
-                          (size_t)PQgetlength(rows->res, row, col)};
-}
-
 char *
 pg_text(const struct pg_rows *rows, int row, int col)
 {

@@ -82,7 +82,6 @@ int pg_count(const struct pg_rows *rows);        /* rows */
 int64_t pg_affected(const struct pg_rows *rows); /* INSERT, UPDATE, DELETE */
 bool pg_is_null(const struct pg_rows *rows, int row, int col);
 int64_t pg_int(const struct pg_rows *rows, int row, int col); /* int2, int4, int8, bool; null: 0 */
-struct slice pg_bytes(const struct pg_rows *rows, int row, int col); /* text, bytea; borrowed */
 char *pg_text(const struct pg_rows *rows, int row, int col);         /* borrowed, terminated */
 int64_t pg_time(const struct pg_rows *rows, int row, int col); /* timestamptz -> us since 1970 */
 struct digest pg_digest(const struct pg_rows *rows, int row, int col); /* 32 bytes */

@@ -261,8 +261,8 @@ find_programs(struct pg_embedded *embedded, int major, struct err *err)
                        "no PostgreSQL server programs found: install postgresql, or name a "
                        "database in OXICLOUD_DB_CONNECTION_STRING");
     return err_set(err, ERR_CONFLICT,
-                   "the private PostgreSQL was made by version %d, and what is installed is %d: "
-                   "install postgresql-%d, or convert <storage>/postgres with pg_upgrade",
+                   "<storage>/postgres was made by PostgreSQL %d, and what is installed is %d: "
+                   "install postgresql-%d, or convert the folder with pg_upgrade",
                    major, newest, major);
 }
 

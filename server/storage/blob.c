@@ -58,13 +58,6 @@ blob_read(struct blob_backend *be, const struct blob_key *key, uint64_t off, voi
 }
 
 void
-blob_will_read(struct blob_backend *be, const struct blob_key *key)
-{
-    if (be->ops->will_read != NULL)
-        be->ops->will_read(be, key);
-}
-
-void
 blob_forget(struct blob_backend *be, const struct blob_key *key)
 {
     if (be->ops->forget != NULL)

@@ -41,8 +41,6 @@ struct blob_ops {
     /* Exactly len bytes from off; a blob that ends before is ERR_CORRUPT. */
     int (*read)(struct blob_backend *be, const struct blob_key *key, uint64_t off, void *dst,
                 size_t len, struct err *err);
-    /* Tells the system that the blob will be read soon; may be NULL. */
-    void (*will_read)(struct blob_backend *be, const struct blob_key *key);
     /* Drops what the machine has cached of the blob, so that the next read asks the device;
      * may be NULL. */
     void (*forget)(struct blob_backend *be, const struct blob_key *key);
@@ -71,7 +69,6 @@ int blob_put(struct blob_backend *be, const struct blob_key *key, const void *da
 int blob_sync(struct blob_backend *be, const struct blob_key *keys, size_t count, struct err *err);
 int blob_read(struct blob_backend *be, const struct blob_key *key, uint64_t off, void *dst,
               size_t len, struct err *err);
-void blob_will_read(struct blob_backend *be, const struct blob_key *key);
 void blob_forget(struct blob_backend *be, const struct blob_key *key);
 int blob_stat(struct blob_backend *be, const struct blob_key *key, uint64_t *ret_stored_bytes,
               struct err *err);

@@ -262,26 +262,14 @@ local_read(struct blob_backend *be, const struct blob_key *key, uint64_t off, vo
     return err->code == ERR_CORRUPT ? -1 : disk_trouble(err);
 }
 
-/* Hints: whoever reads the blob next meets the trouble and reports it. */
+/* A hint: whoever reads the blob next meets the trouble and reports it. */
 static void
-advise(struct blob_backend *be, const struct blob_key *key, int advice)
+local_forget(struct blob_backend *be, const struct blob_key *key)
 {
     AUTO_CLOSE int fd = open_blob(local_of(be), key, O_RDONLY);
 
     if (fd >= 0)
-        (void)posix_fadvise(fd, 0, 0, advice);
-}
-
-static void
-local_will_read(struct blob_backend *be, const struct blob_key *key)
-{
-    advise(be, key, POSIX_FADV_WILLNEED);
-}
-
-static void
-local_forget(struct blob_backend *be, const struct blob_key *key)
-{
-    advise(be, key, POSIX_FADV_DONTNEED);
+        (void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
 static int
@@ -437,7 +425,6 @@ static const struct blob_ops LOCAL_OPS = {
     .put = local_put,
     .sync = local_sync,
     .read = local_read,
-    .will_read = local_will_read,
     .forget = local_forget,
     .stat = local_stat,
     .remove = local_remove,

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <setjmp.h>
+
+#include <cmocka.h>
 
 #include "base/log.h"
 #include "base/mem.h"

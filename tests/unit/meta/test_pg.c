@@ -60,8 +60,6 @@ test_values_come_back_as_they_were_sent(void **state)
     assert_int_equal(pg_int(rows, 0, 0), INT64_MIN);
     assert_int_equal(pg_int(rows, 0, 1), 1);
     assert_string_equal(pg_text(rows, 0, 2), "a\u00e4\U0001f600'\\");
-    assert_int_equal(pg_bytes(rows, 0, 3).len, 3);
-    assert_memory_equal(pg_bytes(rows, 0, 3).data, "\0\1\377", 3);
     digest = pg_digest(rows, 0, 4);
     assert_memory_equal(digest.bytes, digest_of("x", 1).bytes, DIGEST_BYTES);
     assert_int_equal(pg_time(rows, 0, 5), INT64_C(-1234567890123456));

@@ -69,7 +69,6 @@ test_a_blob_is_read_back_whole_and_in_part(void **state)
     assert_memory_equal(text, "world", 5);
     assert_int_equal(blob_stat(place->be, &key, &stored_bytes, &err), 0);
     assert_int_equal(stored_bytes, 11);
-    blob_will_read(place->be, &key);
     blob_forget(place->be, &key);
 }
 
