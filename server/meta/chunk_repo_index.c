@@ -104,14 +104,17 @@ index_lease(struct chunk_index *index, const struct digest *ids, size_t count, i
 
 /*
  * One snapshot for the content and its chunks: the collector cannot come in between. The packed
- * list is made flat once (|| ''), so that cutting records out of it does not fetch it again.
+ * list is made flat once (|| ''), so that cutting records out of it does not fetch it again. OFFSET
+ * 0 makes it one look at the index per chunk: joined freely, all rows of chunks were read.
  */
 static const char SQL_MANIFEST[] =
     "select c.chunk_count, k.id, k.generation, k.size_bytes, k.stored_bytes, k.check_xxh3, k.codec "
     "from (select chunk_count, chunks || ''::bytea as packed from contents where id = $1"
     "      offset 0) c "
     "left join lateral generate_series(0, c.chunk_count - 1) as i (at) on true "
-    "left join chunks k on k.id = substring(c.packed from (i.at * 36 + 1)::integer for 32) "
+    "left join lateral (select id, generation, size_bytes, stored_bytes, check_xxh3, codec"
+    "  from chunks where id = substring(c.packed from (i.at * 36 + 1)::integer for 32)"
+    "  offset 0) k on true "
     "order by i.at";
 
 static void
