@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -136,15 +137,40 @@ pull_pages(void *cls, uint64_t pos, char *dst, size_t cap)
     return 0;
 }
 
-void
-send_prepare(struct conn *conn)
+/* What fits into one block is answered from memory: head and body then leave together. Pulled
+ * separately, the body of a small file waits for the acknowledgement of its head. */
+static void
+prepare_content(struct conn *conn)
+{
+    struct reply *reply = &conn->request.reply;
+    AUTO_FREE char *block = NULL;
+    struct err err = {0};
+    size_t len = 0, got = 1;
+
+    if (!reply->reader || reply->length > SEND_BLOCK_BYTES)
+        return;
+    block = mem_alloc((size_t)reply->length + 1);
+    while (got > 0 && len < reply->length) {
+        if (content_reader_read(reply->reader, block + len, (size_t)reply->length - len, &got,
+                                &err) < 0) {
+            reply_error(&conn->request, &err);
+            return;
+        }
+        len += got;
+    }
+    content_reader_free(TAKE(reply->reader));
+    buf_init(&reply->bytes, SEND_BLOCK_BYTES);
+    buf_add(&reply->bytes, block, len);
+    reply->kind = REPLY_BYTES;
+}
+
+static void
+prepare_pages(struct conn *conn)
 {
     struct reply *reply = &conn->request.reply;
     struct err err = {0};
     bool more;
 
-    if (reply->kind != REPLY_PAGES)
-        return;
     buf_init(&reply->bytes, SEND_PAGE_MAX_BYTES);
     if (reply->pager->page(reply->pager, &reply->bytes, &more, &err) < 0 ||
         buf_check(&reply->bytes, &err) < 0) {
@@ -157,6 +183,15 @@ send_prepare(struct conn *conn)
     reply->pager = NULL;
     reply->kind = REPLY_BYTES;
     reply->length = reply->bytes.len;
+}
+
+void
+send_prepare(struct conn *conn)
+{
+    if (conn->request.reply.kind == REPLY_CONTENT)
+        prepare_content(conn);
+    else if (conn->request.reply.kind == REPLY_PAGES)
+        prepare_pages(conn);
 }
 
 static struct MHD_Response *
