@@ -36,7 +36,8 @@ endif
 # ---- what the machine must have ---------------------------------------------------------------
 
 PACKAGES_build := gcc libc6-dev make pkg-config libmicrohttpd-dev libpq-dev libxxhash-dev \
-    libjansson-dev libsodium-dev libexpat1-dev libutf8proc-dev libsystemd-dev
+    libjansson-dev libsodium-dev libexpat1-dev libutf8proc-dev libsystemd-dev \
+    liblz4-dev libzstd-dev
 PACKAGES_run   := postgresql-15
 PACKAGES_test  := libcmocka-dev python3 python3-pytest python3-pytest-xdist curl litmus rclone cadaver
 
@@ -79,7 +80,8 @@ deps-test: deps
 
 # ---- flags ------------------------------------------------------------------------------------
 
-LIBS      := libmicrohttpd libpq libxxhash jansson libsodium expat libutf8proc libsystemd
+LIBS      := libmicrohttpd libpq libxxhash jansson libsodium expat libutf8proc libsystemd \
+             liblz4 libzstd
 TEST_LIBS := cmocka
 
 # pkg-config is asked when something is compiled, not when this file is read: `make deps` runs

@@ -36,6 +36,15 @@ clock_mono_us(void)
     return read_clock(CLOCK_MONOTONIC);
 }
 
+int64_t
+clock_mono_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 * US_PER_SEC + now.tv_nsec;
+}
+
 struct timespec
 clock_deadline(int64_t timeout_ms)
 {

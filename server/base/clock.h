@@ -14,6 +14,7 @@
 
 int64_t clock_now_us(void);
 int64_t clock_mono_us(void);
+int64_t clock_mono_ns(void);
 /* For pthread_cond_timedwait on a condition made with clock_cond_init(). */
 struct timespec clock_deadline(int64_t timeout_ms);
 void clock_cond_init(pthread_cond_t *cond); /* CLOCK_MONOTONIC */

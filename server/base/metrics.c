@@ -16,7 +16,7 @@
 
 struct row {
     const char *name;   /* of the family */
-    const char *labels; /* "" or {class="2xx"} */
+    const char *labels; /* "" or {class="2xx"}; of a histogram without the braces */
     const char *help;   /* of the family, in its first row */
 };
 
@@ -53,6 +53,50 @@ static const struct row COUNTERS[METRIC_COUNTER_COUNT] = {
                               "Chunks read again because a check failed"},
     [METRIC_CHUNK_QUARANTINED] = {"oxicloud_chunk_quarantined_total", "",
                                   "Chunks put into quarantine by this process"},
+    [METRIC_CHUNK_READ_OUTPUT_BYTES_LZ4] = {"oxicloud_chunk_read_output_bytes_total",
+                                            "{codec=\"lz4\"}",
+                                            "Plain bytes of packed chunks that reads returned"},
+    [METRIC_CHUNK_READ_OUTPUT_BYTES_ZSTD] = {"oxicloud_chunk_read_output_bytes_total",
+                                             "{codec=\"zstd\"}", ""},
+    [METRIC_CHUNK_READ_STORED_BYTES_LZ4] =
+        {"oxicloud_chunk_read_stored_bytes_total", "{codec=\"lz4\"}",
+         "Stored bytes of packed chunks that reads asked for, retries included"},
+    [METRIC_CHUNK_READ_STORED_BYTES_ZSTD] = {"oxicloud_chunk_read_stored_bytes_total",
+                                             "{codec=\"zstd\"}", ""},
+    [METRIC_CHUNK_READ_BLOCKS_LZ4] =
+        {"oxicloud_chunk_read_blocks_total", "{codec=\"lz4\"}",
+         "Blocks of packed chunks that reads covered, retries not included"},
+    [METRIC_CHUNK_READ_BLOCKS_ZSTD] = {"oxicloud_chunk_read_blocks_total", "{codec=\"zstd\"}", ""},
+    [METRIC_CHUNK_READ_BATCHES_LZ4] = {"oxicloud_chunk_read_batches_total", "{codec=\"lz4\"}",
+                                       "Reads of neighbouring blocks at once, retries included"},
+    [METRIC_CHUNK_READ_BATCHES_ZSTD] = {"oxicloud_chunk_read_batches_total", "{codec=\"zstd\"}",
+                                        ""},
+    [METRIC_CHUNK_READ_RETRIES_LZ4_CHECK] =
+        {"oxicloud_chunk_read_retries_total", "{codec=\"lz4\",reason=\"check\"}",
+         "Blocks read again alone, by what was wrong with them"},
+    [METRIC_CHUNK_READ_RETRIES_LZ4_DECODE] = {"oxicloud_chunk_read_retries_total",
+                                              "{codec=\"lz4\",reason=\"decode\"}", ""},
+    [METRIC_CHUNK_READ_RETRIES_LZ4_READ] = {"oxicloud_chunk_read_retries_total",
+                                            "{codec=\"lz4\",reason=\"read\"}", ""},
+    [METRIC_CHUNK_READ_RETRIES_ZSTD_CHECK] = {"oxicloud_chunk_read_retries_total",
+                                              "{codec=\"zstd\",reason=\"check\"}", ""},
+    [METRIC_CHUNK_READ_RETRIES_ZSTD_DECODE] = {"oxicloud_chunk_read_retries_total",
+                                               "{codec=\"zstd\",reason=\"decode\"}", ""},
+    [METRIC_CHUNK_READ_RETRIES_ZSTD_READ] = {"oxicloud_chunk_read_retries_total",
+                                             "{codec=\"zstd\",reason=\"read\"}", ""},
+    [METRIC_CHUNK_ENCODE_LZ4_PACKED] =
+        {"oxicloud_chunk_encode_total", "{codec=\"lz4\",decision=\"packed\"}",
+         "Chunks given to a codec: packed, or left raw because of samples or of the packed size"},
+    [METRIC_CHUNK_ENCODE_LZ4_SAMPLES] = {"oxicloud_chunk_encode_total",
+                                         "{codec=\"lz4\",decision=\"samples\"}", ""},
+    [METRIC_CHUNK_ENCODE_LZ4_SIZE] = {"oxicloud_chunk_encode_total",
+                                      "{codec=\"lz4\",decision=\"size\"}", ""},
+    [METRIC_CHUNK_ENCODE_ZSTD_PACKED] = {"oxicloud_chunk_encode_total",
+                                         "{codec=\"zstd\",decision=\"packed\"}", ""},
+    [METRIC_CHUNK_ENCODE_ZSTD_SAMPLES] = {"oxicloud_chunk_encode_total",
+                                          "{codec=\"zstd\",decision=\"samples\"}", ""},
+    [METRIC_CHUNK_ENCODE_ZSTD_SIZE] = {"oxicloud_chunk_encode_total",
+                                       "{codec=\"zstd\",decision=\"size\"}", ""},
     [METRIC_SCRUB_BYTES] = {"oxicloud_scrub_bytes_total", "",
                             "Stored bytes that the scrub has read back"},
     [METRIC_SCRUB_CHUNKS] = {"oxicloud_scrub_chunks_total", "",
@@ -89,6 +133,9 @@ static const struct row GAUGES[METRIC_GAUGE_COUNT] = {
     [METRIC_WORKERS_BUSY] = {"oxicloud_workers_busy", "", "Workers running a job"},
     [METRIC_STORAGE_FREE_BYTES] = {"oxicloud_storage_free_bytes", "",
                                    "Free bytes where blobs are stored"},
+    [METRIC_CHUNK_READ_SAMPLE_INTERVAL] = {"oxicloud_chunk_read_sample_interval", "",
+                                           "Reads of packed chunks of a thread of which one is "
+                                           "timed"},
     [METRIC_CHUNKS_QUARANTINED] = {"oxicloud_chunks_quarantined", "",
                                    "Chunks in quarantine, waiting to be uploaded again"},
     [METRIC_SCRUB_OLDEST_SECONDS] = {"oxicloud_scrub_oldest_seconds", "",
@@ -116,39 +163,103 @@ static const struct row HISTOGRAMS[METRIC_HISTOGRAM_COUNT] = {
     [METRIC_BLOB_READ_SECONDS] = {"oxicloud_blob_read_seconds", "", "One read of a blob"},
     [METRIC_DB_WAIT_SECONDS] = {"oxicloud_db_wait_seconds", "",
                                 "Waiting for a connection of the pool"},
+    [METRIC_CHUNK_READ_SECONDS_LZ4_OK] =
+        {"oxicloud_chunk_read_duration_seconds", "codec=\"lz4\",status=\"ok\"",
+         "One read of a packed chunk; _count is a number of samples, not of reads"},
+    [METRIC_CHUNK_READ_SECONDS_LZ4_ERROR] = {"oxicloud_chunk_read_duration_seconds",
+                                             "codec=\"lz4\",status=\"error\"", ""},
+    [METRIC_CHUNK_READ_SECONDS_ZSTD_OK] = {"oxicloud_chunk_read_duration_seconds",
+                                           "codec=\"zstd\",status=\"ok\"", ""},
+    [METRIC_CHUNK_READ_SECONDS_ZSTD_ERROR] = {"oxicloud_chunk_read_duration_seconds",
+                                              "codec=\"zstd\",status=\"error\"", ""},
+    [METRIC_CHUNK_DECODE_SECONDS_LZ4] =
+        {"oxicloud_chunk_decode_duration_seconds", "codec=\"lz4\"",
+         "Unpacking within one read of a packed chunk; _count is a number of samples, not of reads"},
+    [METRIC_CHUNK_DECODE_SECONDS_ZSTD] = {"oxicloud_chunk_decode_duration_seconds",
+                                          "codec=\"zstd\"", ""},
 };
 
 /* Upper ends of the buckets; a last one takes the rest. */
-static const struct {
-    int64_t most_us;
+struct bucket {
+    int64_t most_ns;
     const char *le;
-} BUCKETS[] = {
-    {100, "0.0001"},  {250, "0.00025"}, {500, "0.0005"},  {1000, "0.001"},  {2500, "0.0025"},
-    {5000, "0.005"},  {10000, "0.01"},  {25000, "0.025"}, {50000, "0.05"},  {100000, "0.1"},
-    {250000, "0.25"}, {500000, "0.5"},  {1000000, "1"},   {2500000, "2.5"}, {5000000, "5"},
-    {10000000, "10"}, {30000000, "30"}, {60000000, "60"},
 };
 
-enum { BUCKET_COUNT = sizeof(BUCKETS) / sizeof(BUCKETS[0]), CACHE_LINE = 64 };
+#define US(count) ((int64_t)(count)*1000)
+#define NS_PER_SEC UINT64_C(1000000000)
 
-/* Each on a cache line of its own: counting threads do not slow each other down. */
-static struct {
-    alignas(CACHE_LINE) _Atomic uint64_t value;
-} counters[METRIC_COUNTER_COUNT];
+static const struct bucket BUCKETS[] = {
+    {US(100), "0.0001"},  {US(250), "0.00025"}, {US(500), "0.0005"},  {US(1000), "0.001"},
+    {US(2500), "0.0025"}, {US(5000), "0.005"},  {US(10000), "0.01"},  {US(25000), "0.025"},
+    {US(50000), "0.05"},  {US(100000), "0.1"},  {US(250000), "0.25"}, {US(500000), "0.5"},
+    {US(1000000), "1"},   {US(2500000), "2.5"}, {US(5000000), "5"},   {US(10000000), "10"},
+    {US(30000000), "30"}, {US(60000000), "60"},
+};
+
+/* For what usually takes less than the first of those. */
+static const struct bucket FINE_BUCKETS[] = {
+    {250, "0.00000025"},  {500, "0.0000005"},   {US(1), "0.000001"},  {US(2), "0.000002"},
+    {US(5), "0.000005"},  {US(10), "0.00001"},  {US(25), "0.000025"}, {US(50), "0.00005"},
+    {US(100), "0.0001"},  {US(250), "0.00025"}, {US(500), "0.0005"},  {US(1000), "0.001"},
+    {US(2000), "0.002"},  {US(5000), "0.005"},  {US(10000), "0.01"},  {US(25000), "0.025"},
+    {US(50000), "0.05"},  {US(100000), "0.1"},  {US(250000), "0.25"}, {US(500000), "0.5"},
+    {US(1000000), "1"},   {US(2500000), "2.5"}, {US(5000000), "5"},   {US(10000000), "10"},
+    {US(30000000), "30"},
+};
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+enum { BUCKETS_MOST = COUNT(FINE_BUCKETS), CACHE_LINE = 64, SHARD_COUNT = 16 };
+
+_Static_assert(COUNT(BUCKETS) <= BUCKETS_MOST, "the longer of the two");
+
+static bool
+is_fine(enum metric_histogram histogram)
+{
+    return histogram >= METRIC_CHUNK_READ_SECONDS_LZ4_OK &&
+           histogram <= METRIC_CHUNK_DECODE_SECONDS_ZSTD;
+}
+
+static const struct bucket *
+buckets_of(enum metric_histogram histogram, int *ret_count)
+{
+    *ret_count = is_fine(histogram) ? COUNT(FINE_BUCKETS) : COUNT(BUCKETS);
+    return is_fine(histogram) ? FINE_BUCKETS : BUCKETS;
+}
+
+/* Counting threads do not slow each other down: each has one of a few copies of all counters, and
+ * the value is their sum. */
+static struct shard {
+    alignas(CACHE_LINE) _Atomic uint64_t values[METRIC_COUNTER_COUNT];
+} shards[SHARD_COUNT];
+
+static _Atomic unsigned shard_next;
+static _Thread_local struct shard *shard_own;
 
 static struct {
     alignas(CACHE_LINE) _Atomic int64_t value;
 } gauges[METRIC_GAUGE_COUNT];
 
 static struct {
-    alignas(CACHE_LINE) _Atomic uint64_t sum_us;
-    _Atomic uint64_t buckets[BUCKET_COUNT + 1];
+    alignas(CACHE_LINE) _Atomic uint64_t sum_ns;
+    _Atomic uint64_t buckets[BUCKETS_MOST + 1];
 } histograms[METRIC_HISTOGRAM_COUNT];
+
+static struct shard *
+choose_shard(void)
+{
+    unsigned next = atomic_fetch_add_explicit(&shard_next, 1, memory_order_relaxed);
+
+    shard_own = &shards[next % SHARD_COUNT];
+    return shard_own;
+}
 
 void
 metric_add(enum metric_counter counter, uint64_t amount)
 {
-    atomic_fetch_add_explicit(&counters[counter].value, amount, memory_order_relaxed);
+    struct shard *shard = shard_own != NULL ? shard_own : choose_shard();
+
+    atomic_fetch_add_explicit(&shard->values[counter], amount, memory_order_relaxed);
 }
 
 void
@@ -166,21 +277,33 @@ metric_gauge_set(enum metric_gauge gauge, int64_t value)
 void
 metric_observe_us(enum metric_histogram histogram, int64_t elapsed_us)
 {
-    int i = 0;
+    metric_observe_ns(histogram, US(elapsed_us));
+}
 
-    if (elapsed_us < 0)
-        elapsed_us = 0;
-    while (i < BUCKET_COUNT && elapsed_us > BUCKETS[i].most_us)
+void
+metric_observe_ns(enum metric_histogram histogram, int64_t elapsed_ns)
+{
+    int i = 0;
+    int count;
+    const struct bucket *buckets = buckets_of(histogram, &count);
+
+    if (elapsed_ns < 0)
+        elapsed_ns = 0;
+    while (i < count && elapsed_ns > buckets[i].most_ns)
         i++;
     atomic_fetch_add_explicit(&histograms[histogram].buckets[i], 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&histograms[histogram].sum_us, (uint64_t)elapsed_us,
+    atomic_fetch_add_explicit(&histograms[histogram].sum_ns, (uint64_t)elapsed_ns,
                               memory_order_relaxed);
 }
 
 uint64_t
 metric_value(enum metric_counter counter)
 {
-    return atomic_load_explicit(&counters[counter].value, memory_order_relaxed);
+    uint64_t sum = 0;
+
+    for (int i = 0; i < SHARD_COUNT; i++)
+        sum += atomic_load_explicit(&shards[i].values[counter], memory_order_relaxed);
+    return sum;
 }
 
 static void
@@ -196,17 +319,23 @@ static void
 render_histogram(struct buf *out, enum metric_histogram histogram)
 {
     const char *name = HISTOGRAMS[histogram].name;
+    const char *labels = HISTOGRAMS[histogram].labels;
+    bool is_alone = *labels == 0; /* else `le` follows others */
+    int bucket_count;
+    const struct bucket *buckets = buckets_of(histogram, &bucket_count);
     uint64_t count = 0;
-    uint64_t sum_us;
+    uint64_t sum_ns;
 
-    for (int i = 0; i <= BUCKET_COUNT; i++) {
+    for (int i = 0; i <= bucket_count; i++) {
         count += atomic_load_explicit(&histograms[histogram].buckets[i], memory_order_relaxed);
-        buf_printf(out, "%s_bucket{le=\"%s\"} %" PRIu64 "\n", name,
-                   i < BUCKET_COUNT ? BUCKETS[i].le : "+Inf", count);
+        buf_printf(out, "%s_bucket{%s%sle=\"%s\"} %" PRIu64 "\n", name, labels, is_alone ? "" : ",",
+                   i < bucket_count ? buckets[i].le : "+Inf", count);
     }
-    sum_us = atomic_load_explicit(&histograms[histogram].sum_us, memory_order_relaxed);
-    buf_printf(out, "%s_sum %" PRIu64 ".%06" PRIu64 "\n%s_count %" PRIu64 "\n", name,
-               sum_us / 1000000, sum_us % 1000000, name, count);
+    sum_ns = atomic_load_explicit(&histograms[histogram].sum_ns, memory_order_relaxed);
+    buf_printf(out, "%s_sum%s%s%s %" PRIu64 ".%09" PRIu64 "\n", name, is_alone ? "" : "{", labels,
+               is_alone ? "" : "}", sum_ns / NS_PER_SEC, sum_ns % NS_PER_SEC);
+    buf_printf(out, "%s_count%s%s%s %" PRIu64 "\n", name, is_alone ? "" : "{", labels,
+               is_alone ? "" : "}", count);
 }
 
 /* Reads a number behind `skip` blanks that follow `at`; false when it is not there. */

@@ -33,7 +33,27 @@ enum metric_counter {
     METRIC_BLOB_ERRORS,
     METRIC_CHUNK_CORRUPT, /* checks that failed after all tries */
     METRIC_CHUNK_REREADS,
-    METRIC_CHUNK_QUARANTINED, /* by this process */
+    METRIC_CHUNK_QUARANTINED,           /* by this process */
+    METRIC_CHUNK_READ_OUTPUT_BYTES_LZ4, /* of packed chunks: storage/container/container_tally.h */
+    METRIC_CHUNK_READ_OUTPUT_BYTES_ZSTD,
+    METRIC_CHUNK_READ_STORED_BYTES_LZ4,
+    METRIC_CHUNK_READ_STORED_BYTES_ZSTD,
+    METRIC_CHUNK_READ_BLOCKS_LZ4,
+    METRIC_CHUNK_READ_BLOCKS_ZSTD,
+    METRIC_CHUNK_READ_BATCHES_LZ4,
+    METRIC_CHUNK_READ_BATCHES_ZSTD,
+    METRIC_CHUNK_READ_RETRIES_LZ4_CHECK,
+    METRIC_CHUNK_READ_RETRIES_LZ4_DECODE,
+    METRIC_CHUNK_READ_RETRIES_LZ4_READ,
+    METRIC_CHUNK_READ_RETRIES_ZSTD_CHECK,
+    METRIC_CHUNK_READ_RETRIES_ZSTD_DECODE,
+    METRIC_CHUNK_READ_RETRIES_ZSTD_READ,
+    METRIC_CHUNK_ENCODE_LZ4_PACKED, /* what came of packing a chunk */
+    METRIC_CHUNK_ENCODE_LZ4_SAMPLES,
+    METRIC_CHUNK_ENCODE_LZ4_SIZE,
+    METRIC_CHUNK_ENCODE_ZSTD_PACKED,
+    METRIC_CHUNK_ENCODE_ZSTD_SAMPLES,
+    METRIC_CHUNK_ENCODE_ZSTD_SIZE,
     METRIC_SCRUB_BYTES,
     METRIC_SCRUB_CHUNKS,
     METRIC_SCRUB_BAD, /* of those */
@@ -62,6 +82,7 @@ enum metric_gauge {
     METRIC_WORKERS_QUEUED,
     METRIC_WORKERS_BUSY,
     METRIC_STORAGE_FREE_BYTES,
+    METRIC_CHUNK_READ_SAMPLE_INTERVAL,
     METRIC_CHUNKS_QUARANTINED, /* this and the rest: as of the janitor's last round */
     METRIC_SCRUB_OLDEST_SECONDS,
     METRIC_BACKLOG_CONTENTS, /* to be collected */
@@ -79,7 +100,13 @@ enum metric_histogram {
     METRIC_LEASE_SECONDS,  /* which chunks of a batch are known */
     METRIC_BLOB_PUT_SECONDS,
     METRIC_BLOB_READ_SECONDS,
-    METRIC_DB_WAIT_SECONDS, /* for a connection of the pool */
+    METRIC_DB_WAIT_SECONDS,           /* for a connection of the pool */
+    METRIC_CHUNK_READ_SECONDS_LZ4_OK, /* samples: storage/container/container_tally.h */
+    METRIC_CHUNK_READ_SECONDS_LZ4_ERROR,
+    METRIC_CHUNK_READ_SECONDS_ZSTD_OK,
+    METRIC_CHUNK_READ_SECONDS_ZSTD_ERROR,
+    METRIC_CHUNK_DECODE_SECONDS_LZ4,
+    METRIC_CHUNK_DECODE_SECONDS_ZSTD,
     METRIC_HISTOGRAM_COUNT,
 };
 
@@ -87,6 +114,7 @@ void metric_add(enum metric_counter counter, uint64_t amount);
 void metric_gauge_add(enum metric_gauge gauge, int64_t amount);
 void metric_gauge_set(enum metric_gauge gauge, int64_t value);
 void metric_observe_us(enum metric_histogram histogram, int64_t elapsed_us);
+void metric_observe_ns(enum metric_histogram histogram, int64_t elapsed_ns);
 uint64_t metric_value(enum metric_counter counter);
 
 void metrics_render(struct buf *out);

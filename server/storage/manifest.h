@@ -13,7 +13,9 @@
 #include "base/err.h"
 #include "storage/digest.h"
 
-enum chunk_codec { CHUNK_RAW = 0 };
+/* How a chunk is stored: as it is, or as a container of version 1 (storage/container). A row of the
+ * database says which; what the bytes look like says nothing. */
+enum chunk_codec { CHUNK_RAW = 0, CHUNK_LZ4 = 1, CHUNK_ZSTD = 2 };
 
 /* A chunk as it lies in the backend. */
 struct stored_chunk {

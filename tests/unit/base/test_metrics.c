@@ -89,7 +89,7 @@ test_histograms_are_cumulative_and_in_seconds(void **state)
     assert_true(value_of(out.data, "oxicloud_sync_seconds_bucket{le=\"60\"}") == 4);
     assert_true(value_of(out.data, "oxicloud_sync_seconds_bucket{le=\"+Inf\"}") == 5);
     assert_true(value_of(out.data, "oxicloud_sync_seconds_count") == 5);
-    assert_non_null(strstr(out.data, "oxicloud_sync_seconds_sum 120.000202\n"));
+    assert_non_null(strstr(out.data, "oxicloud_sync_seconds_sum 120.000202000\n"));
 }
 
 static void
