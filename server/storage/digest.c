@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "base/text.h"
+#include "storage/digest_lanes.h"
 
 struct digest
 digest_of(const void *data, size_t len)
@@ -14,6 +15,19 @@ digest_of(const void *data, size_t len)
     (void)crypto_generichash(digest.bytes, DIGEST_BYTES, data, len, NULL, 0);
     /* fails only for lengths that are none of ours */
     return digest;
+}
+
+void
+digest_of_each(const struct slice *messages, size_t count, struct digest *ret_digests)
+{
+    size_t width = digest_lanes_width();
+
+    if (width > 1 && count > 1) {
+        digest_lanes_run(width, messages, count, ret_digests);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        ret_digests[i] = digest_of(messages[i].data, messages[i].len);
 }
 
 bool

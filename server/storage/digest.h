@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
+
 enum { DIGEST_BYTES = 32, DIGEST_HEX_SIZE = 65 };
 
 struct digest {
@@ -20,6 +22,9 @@ struct digest {
 };
 
 struct digest digest_of(const void *data, size_t len);
+/* The same for each of many messages, at several times the speed where the processor has vectors
+ * for it (digest_lanes.h). Fastest when the long ones come first. */
+void digest_of_each(const struct slice *messages, size_t count, struct digest *ret_digests);
 bool digest_eq(const struct digest *a, const struct digest *b);
 int digest_cmp(const struct digest *a, const struct digest *b); /* byte order */
 void digest_hex(char dst[DIGEST_HEX_SIZE], const struct digest *digest);

@@ -38,7 +38,8 @@ enum {
     FIRST_BYTES = 64 << 10, /* of a batch whose upload has no announced length */
     SPARE_BYTES = 64 << 10, /* what the least batch has beyond the largest chunk */
     COPY_BYTES = 128 << 10, /* copied, then cut while still in the processor's cache */
-    HASHES_AT_ONCE = 4,
+    HASH_RUN_CHUNKS = 16,   /* hashed together by one thread; enough to keep its lanes filled */
+    HASH_RUNS_MAX = INGEST_BATCH_CHUNKS / HASH_RUN_CHUNKS,
 };
 
 struct piece {
@@ -64,6 +65,7 @@ struct ingest {
     uint64_t expected_bytes; /* UINT64_MAX: unknown */
     uint64_t claimed_bytes;  /* of the store's ingest memory */
     uint64_t size_bytes;
+    uint64_t blob_mark;
     struct chunker chunker;
     struct batch batches[2];
     struct batch *filling;
@@ -124,6 +126,7 @@ ingest_new(struct store *store, uint64_t expected_bytes)
     ingest->claimed_bytes = claimed_bytes;
     ingest->filling = &ingest->batches[0];
     ingest->ref_count = 1;
+    ingest->blob_mark = blob_mark(store->backend);
     ingest->renewed_us = clock_mono_us();
     pthread_mutex_init(&ingest->lock, NULL);
     pthread_cond_init(&ingest->settled, NULL);
@@ -139,6 +142,8 @@ ingest_new(struct store *store, uint64_t expected_bytes)
 struct settle_run {
     struct ingest *ingest;
     const struct batch *batch;
+    size_t by_length[INGEST_BATCH_CHUNKS]; /* indexes into batch->chunks */
+    size_t hash_runs;
     struct digest ids[INGEST_BATCH_CHUNKS];
     enum dedup_verdict verdicts[INGEST_BATCH_CHUNKS];
     size_t new_chunks[INGEST_BATCH_CHUNKS]; /* indexes into batch->chunks */
@@ -148,13 +153,47 @@ struct settle_run {
     struct err err; /* under lock */
 };
 
+static int
+by_length_falling(const void *a, const void *b, void *ctx)
+{
+    const struct batch *batch = ctx;
+    size_t left = batch->chunks[*(const size_t *)a].len;
+    size_t right = batch->chunks[*(const size_t *)b].len;
+
+    return (left < right) - (left > right);
+}
+
+/* The longest first, dealt out in turn: lanes and threads end at about the same time. */
 static void
-hash_chunk(void *ctx, size_t i)
+hash_run(void *ctx, size_t i)
 {
     struct settle_run *run = ctx;
-    struct piece piece = run->batch->chunks[i];
+    const struct batch *batch = run->batch;
+    struct slice messages[INGEST_BATCH_CHUNKS];
+    struct digest ids[INGEST_BATCH_CHUNKS];
+    size_t count = 0;
+    size_t at = i; /* below chunk_count */
 
-    run->ids[i] = digest_of(run->batch->data + piece.off, piece.len);
+    do {
+        struct piece piece = batch->chunks[run->by_length[at]];
+
+        messages[count++] = (struct slice){(const char *)batch->data + piece.off, piece.len};
+    } while ((at += run->hash_runs) < batch->chunk_count);
+    digest_of_each(messages, count, ids);
+    for (size_t j = 0; j < count; j++)
+        run->ids[run->by_length[i + j * run->hash_runs]] = ids[j];
+}
+
+static void
+hash_batch(struct settle_run *run)
+{
+    size_t count = run->batch->chunk_count;
+
+    for (size_t i = 0; i < count; i++)
+        run->by_length[i] = i;
+    qsort_r(run->by_length, count, sizeof(*run->by_length), by_length_falling, (void *)run->batch);
+    run->hash_runs = (count + HASH_RUN_CHUNKS - 1) / HASH_RUN_CHUNKS;
+    workers_each(run->ingest->store->workers, run->hash_runs, HASH_RUNS_MAX, hash_run, run);
 }
 
 static bool
@@ -254,7 +293,7 @@ sync_written(struct ingest *ingest, struct err *err)
     for (size_t i = 0; i < ingest->written_count; i++)
         keys[i] = (struct blob_key){ingest->written[i].id, ingest->written[i].generation};
     FAULT_POINT("ingest.sync.before");
-    if (blob_sync(ingest->store->backend, keys, ingest->written_count, err) < 0)
+    if (blob_sync(ingest->store->backend, keys, ingest->written_count, ingest->blob_mark, err) < 0)
         return err_wrap(err, "sync upload");
     FAULT_POINT("ingest.sync.after");
     if (ingest->written_count > 0)
@@ -287,7 +326,7 @@ settle_steps(struct ingest *ingest, struct settle_run *run, struct err *err)
 {
     struct workers *workers = ingest->store->workers;
 
-    workers_each(workers, run->batch->chunk_count, HASHES_AT_ONCE, hash_chunk, run);
+    hash_batch(run);
     FAULT_POINT("ingest.lease.before");
     if (dedup_classify(&ingest->dedup, run->ids, run->batch->chunk_count, run->verdicts, err) < 0)
         return -1;
