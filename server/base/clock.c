@@ -259,10 +259,13 @@ clock_parse_http_date(struct slice in, int64_t *ret_at_us)
 
     in = slice_trim(in);
     for (size_t i = 0; i < sizeof(HTTP_PATTERNS) / sizeof(HTTP_PATTERNS[0]); i++) {
-        if (match(in, HTTP_PATTERNS[i], &tm) && is_real(&tm)) {
-            *ret_at_us = (int64_t)timegm(&tm) * US_PER_SEC;
-            return true;
-        }
+        int64_t secs;
+
+        if (!match(in, HTTP_PATTERNS[i], &tm) || !is_real(&tm))
+            continue;
+        secs = timegm(&tm);
+        *ret_at_us = (secs < MOST_SECS ? secs : MOST_SECS) * US_PER_SEC; /* a last leap second */
+        return true;
     }
     return false;
 }

@@ -61,6 +61,7 @@ test_all_three_forms_of_rfc_9110_are_read(void **state)
         {"Tue, 29 Feb 2000 00:00:00 GMT", 951782400},
         {"Fri, 30 Jun 2017 23:59:60 GMT", 1498867200},
         {"Fri, 31 Dec 9999 23:59:59 GMT", INT64_C(253402300799)},
+        {"Fri, 31 Dec 9999 23:59:60 GMT", INT64_C(253402300799)}, /* there is no room for more */
     };
     int64_t at_us;
 
