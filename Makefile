@@ -7,6 +7,7 @@
 #   make asan|tsan  all tests under ASan+UBSan, or under TSan
 #   make model      a long random history against a model; OXI_MODEL_STEPS, OXI_MODEL_SEED
 #   make drills     all crash drills (make test runs a few of them), on a binary with fault points
+#   make fuzz       feeds hostile bytes to the parsers; FUZZ_SECONDS (each), FUZZ_SEED, CC=clang
 #   make bench      measures; see bench/*.md
 #   make install    DESTDIR= PREFIX=/usr/local SYSCONFDIR=/etc
 #   make deps       installs what is missing with apt (deps-build, deps-run and deps-test)
@@ -104,23 +105,34 @@ ifneq ($(filter x86_64 i686,$(shell uname -m)),)
 BASE_CFLAGS += -fcf-protection
 endif
 
-FLAVOURS      := plain asan tsan drill
+FLAVOURS      := plain asan tsan drill fuzz
 CFLAGS_plain  := -D_FORTIFY_SOURCE=2
 CFLAGS_asan   := -fsanitize=address,undefined -fno-sanitize-recover=undefined \
                  -fno-omit-frame-pointer
 CFLAGS_tsan   := -fsanitize=thread -fno-omit-frame-pointer -Wno-tsan
 CFLAGS_drill  := -D_FORTIFY_SOURCE=2 -DOXI_FAULTS
+CFLAGS_fuzz   := $(CFLAGS_asan) -fsanitize-coverage=trace-pc
 BINARY_plain  := $(BUILD)/oxicloudd
 BINARY_asan   := $(BUILD)/asan/oxicloudd
 BINARY_tsan   := $(BUILD)/tsan/oxicloudd
 BINARY_drill  := $(BUILD)/drill/oxicloudd
+BINARY_fuzz   := $(BUILD)/fuzz/oxicloudd
 POWERCUT      := $(BUILD)/drill/powercut.so
+
+# clang has a driver for fuzz programs of its own, libFuzzer; for gcc there is tests/fuzz/driver.c.
+ifneq ($(findstring clang,$(CC)),)
+CFLAGS_fuzz := $(CFLAGS_asan) -fsanitize=fuzzer-no-link
+FUZZ_ENGINE := -fsanitize=fuzzer
+FUZZ_NOT    := tests/fuzz/driver.c
+endif
 
 # ---- what there is to build -------------------------------------------------------------------
 
 SOURCES    := $(sort $(shell find server -name '*.c'))
 SUPPORT    := $(sort $(shell find tests/support -name '*.c' 2>/dev/null))
 UNIT_TESTS := $(sort $(shell find tests/unit -name 'test_*.c' 2>/dev/null))
+FUZZERS    := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_PARTS := $(filter-out $(FUZZERS) $(FUZZ_NOT),$(sort $(wildcard tests/fuzz/*.c)))
 MIGRATIONS := $(sort $(wildcard migrations/*.sql))
 MIGRATED   := $(BUILD)/obj/migrations.c
 
@@ -134,6 +146,8 @@ MODULES_$(1) := $$(patsubst %.c,$(BUILD)/obj/$(1)/%.o,$$(filter-out server/main.
 SUPPORT_$(1) := $$(SUPPORT:%.c=$(BUILD)/obj/$(1)/%.o)
 TESTS_$(1)   := $$(UNIT_TESTS:tests/unit/%.c=$(BUILD)/$(1)/tests/%)
 FLAGS_$(1)   := $$(BASE_CFLAGS) $$(CFLAGS_$(1)) $$(CFLAGS)
+FUZZERS_$(1) := $$(FUZZERS:tests/fuzz/fuzz_%.c=$(BUILD)/$(1)/fuzz/%)
+FUZZ_PARTS_$(1) := $$(FUZZ_PARTS:%.c=$(BUILD)/obj/$(1)/%.o)
 
 $$(BINARY_$(1)): $(BUILD)/obj/$(1)/server/main.o $$(MODULES_$(1))
 	@mkdir -p $$(@D)
@@ -145,6 +159,13 @@ $$(TESTS_$(1)): $(BUILD)/$(1)/tests/%: $(BUILD)/obj/$(1)/tests/unit/%.o $$(SUPPO
 	@mkdir -p $$(@D)
 	@echo "link    $$@"
 	@$$(CC) $$(FLAGS_$(1)) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $$(PKG_LIBS) $$(TEST_PKG) \
+	    -lpthread
+
+$$(FUZZERS_$(1)): $(BUILD)/$(1)/fuzz/%: $(BUILD)/obj/$(1)/tests/fuzz/fuzz_%.o \
+        $$(FUZZ_PARTS_$(1)) $(BUILD)/obj/$(1)/server.a
+	@mkdir -p $$(@D)
+	@echo "link    $$@"
+	@$$(CC) $$(FLAGS_$(1)) $$(FUZZ_ENGINE) $$(BASE_LDFLAGS) $$(LDFLAGS) -o $$@ $$^ $$(PKG_LIBS) \
 	    -lpthread
 
 # For the tests: of an archive each takes only what it uses.
@@ -200,11 +221,12 @@ run: deps-run
 	@OXICLOUD_STORAGE_PATH="$${OXICLOUD_STORAGE_PATH:-./data}" \
 	    exec $(BINARY_plain) serve --create-admin
 
-.PHONY: build-plain build-asan build-tsan build-drill drills
+.PHONY: build-plain build-asan build-tsan build-drill build-fuzz drills fuzz
 build-plain: $(BINARY_plain) $(TESTS_plain)
-build-asan: $(BINARY_asan) $(TESTS_asan)
+build-asan: $(BINARY_asan) $(TESTS_asan) $(FUZZERS_asan)
 build-tsan: $(BINARY_tsan) $(TESTS_tsan)
 build-drill: $(BINARY_drill) $(POWERCUT)
+build-fuzz: $(FUZZERS_fuzz)
 
 test: deps
 	@$(MAKE) --no-print-directory build-plain build-asan build-drill
@@ -223,6 +245,10 @@ asan tsan: %: build-%
 
 drills: build-drill
 	@$(PYTHON) tests/run --build $(BUILD) --all-drills drill
+
+# make test has a short run of these, too. An input that fails is saved in $(BUILD)/fuzz.
+fuzz: build-fuzz
+	@FUZZ_SECONDS=$${FUZZ_SECONDS:-60} $(PYTHON) tests/run --build $(BUILD) fuzz
 
 # ---- measuring --------------------------------------------------------------------------------
 
