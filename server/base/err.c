@@ -39,14 +39,23 @@ static const struct {
 };
 
 static const char *const CODE_NAMES[ERR_CODE_COUNT] = {
-    [ERR_NONE] = "none",           [ERR_NOT_FOUND] = "not-found",
-    [ERR_EXISTS] = "exists",       [ERR_INVALID] = "invalid",
-    [ERR_TOO_LARGE] = "too-large", [ERR_LOGIN] = "login",
-    [ERR_TOO_MANY] = "too-many",   [ERR_DENIED] = "denied",
-    [ERR_LOCKED] = "locked",       [ERR_PRECONDITION] = "precondition",
-    [ERR_QUOTA] = "quota",         [ERR_CONFLICT] = "conflict",
-    [ERR_BUSY] = "busy",           [ERR_UNAVAILABLE] = "unavailable",
-    [ERR_CORRUPT] = "corrupt",     [ERR_IO] = "io",
+    [ERR_NONE] = "none",
+    [ERR_NOT_FOUND] = "not-found",
+    [ERR_EXISTS] = "exists",
+    [ERR_INVALID] = "invalid",
+    [ERR_TOO_LARGE] = "too-large",
+    [ERR_LOGIN] = "login",
+    [ERR_TOO_MANY] = "too-many",
+    [ERR_DENIED] = "denied",
+    [ERR_LOCKED] = "locked",
+    [ERR_PRECONDITION] = "precondition",
+    [ERR_RANGE] = "range",
+    [ERR_QUOTA] = "quota",
+    [ERR_CONFLICT] = "conflict",
+    [ERR_BUSY] = "busy",
+    [ERR_UNAVAILABLE] = "unavailable",
+    [ERR_CORRUPT] = "corrupt",
+    [ERR_IO] = "io",
     [ERR_INTERNAL] = "internal",
 };
 

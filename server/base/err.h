@@ -17,6 +17,7 @@ enum err_code {
     ERR_DENIED,       /* we know, and the answer is no */
     ERR_LOCKED,       /* somebody holds a lock on it */
     ERR_PRECONDITION, /* a condition of the request does not hold */
+    ERR_RANGE,        /* a part was asked for that does not exist */
     ERR_QUOTA,        /* no room: the owner's quota or the disk */
     ERR_CONFLICT,     /* the state of the tree forbids it, as a missing parent does */
     ERR_BUSY,         /* later: a queue is full or a wait took too long */

@@ -14,7 +14,7 @@ static const int status_of_code[ERR_CODE_COUNT] = {
     [ERR_TOO_LARGE] = 413, [ERR_LOGIN] = 401,        [ERR_TOO_MANY] = 429, [ERR_DENIED] = 403,
     [ERR_LOCKED] = 423,    [ERR_PRECONDITION] = 412, [ERR_QUOTA] = 507,    [ERR_CONFLICT] = 409,
     [ERR_BUSY] = 503,      [ERR_UNAVAILABLE] = 503,  [ERR_CORRUPT] = 500,  [ERR_IO] = 500,
-    [ERR_INTERNAL] = 500,
+    [ERR_INTERNAL] = 500,  [ERR_RANGE] = 416,
 };
 
 static int

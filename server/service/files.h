@@ -6,11 +6,13 @@
  * change the space any more: that is where conditional requests (If-Match ...) are decided.
  *
  * Errors beyond the obvious: ERR_CONFLICT a parent on the way is missing or is a file; ERR_EXISTS
- * a folder where a file is wanted, or the other way round, or something is there already.
+ * a folder where a file is wanted, or the other way round, or something is there already;
+ * ERR_LOCKED a lock is in the way, whose token the guard does not have.
  */
 #ifndef OXI_SERVICE_FILES_H
 #define OXI_SERVICE_FILES_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,12 +33,16 @@ struct files {
     const struct config *config; /* all borrowed */
     struct pg_pool *pool;
     struct store *store;
+    _Atomic unsigned sums_under_way; /* of file_sha256.c */
 };
+
+struct lock_tokens; /* lock_check.h */
 
 /* node is NULL when nothing is there. A -1 refuses the change. May be called more than once. */
 struct files_guard {
     int (*check)(void *ctx, const struct node *node, struct err *err);
     void *ctx;
+    struct lock_tokens *tokens; /* that were submitted; NULL: none */
 };
 
 /* --- look --- */
@@ -115,7 +121,7 @@ struct files_transfer {
     bool shallow;                    /* a folder is copied without what is in it */
     int64_t mtime_us;                /* -1: kept */
     struct files_guard source_guard; /* check may be NULL */
-    struct files_guard target_guard;
+    struct files_guard target_guard; /* with the same tokens */
 };
 /* ERR_DENIED: onto itself, into itself, onto an ancestor. ERR_PRECONDITION: something is at the
  * target and overwrite is off. *ret_created: nothing was there. */
@@ -130,5 +136,8 @@ enum { FILES_PROPS_MAX_BYTES = 64 * 1024 };
 int files_patch(struct files *files, const struct principal *principal, const struct path *path,
                 const struct prop *props, size_t count, int64_t mtime_us,
                 const struct files_guard *guard, struct err *err);
+/* Would it be allowed? Nothing is changed. */
+int files_may_patch(struct files *files, const struct principal *principal, const struct path *path,
+                    const struct files_guard *guard, struct err *err);
 
 #endif
