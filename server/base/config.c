@@ -81,6 +81,10 @@ static const struct setting SETTINGS[] = {
      "How long transfers under way may go on after the order to stop."},
     {NULL, "request_workers", AT(request_workers), TYPE_NUMBER, "", "16", 1, 1024, false,
      "Threads that answer requests."},
+    {NULL, "lock_timeout", AT(lock_timeout_secs), TYPE_NUMBER, "seconds", "1800", 1, 30 * DAY_SECS,
+     false, "How long a WebDAV lock holds when the client does not say."},
+    {NULL, "lock_timeout_max", AT(lock_timeout_max_secs), TYPE_NUMBER, "seconds", "86400", 1,
+     30 * DAY_SECS, false, "The longest that a client may ask for; it can be refreshed."},
 
     {"Storage", "local_read_prefetch", AT(local_read_prefetch), TYPE_NUMBER, "", "2", 1, 64, false,
      "Chunks of a download that are read ahead of the client."},

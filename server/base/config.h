@@ -32,6 +32,8 @@ struct config {
     uint64_t idle_timeout_secs;   /* of a connection that neither sends nor takes a byte */
     uint64_t shutdown_grace_secs; /* key shutdown_grace */
     uint64_t request_workers;
+    uint64_t lock_timeout_secs;     /* key lock_timeout: of a LOCK that asks for none */
+    uint64_t lock_timeout_max_secs; /* key lock_timeout_max */
     /* storage */
     uint64_t local_read_prefetch;
     uint64_t storage_workers;

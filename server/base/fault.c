@@ -56,6 +56,8 @@ static const struct {
     {"transfer.node", KIND_POINT}, /* copied or moved */
     {"tree.stamped", KIND_POINT},  /* last statement of most changes; COMMIT is next */
     {"change.committed", KIND_POINT},
+    {"lock.node", KIND_POINT},  /* an empty file, for the lock to be on */
+    {"lock.added", KIND_POINT}, /* COMMIT is next */
     {"restore.node", KIND_POINT},
     {"restore.committed", KIND_POINT},
 

@@ -171,7 +171,7 @@ put_begin(struct request *request, struct err *err)
     guard = dav_guard_source(conditions);
     if (files_may_write(files, &request->principal, &request->path, request->content_length, &guard,
                         &claim, err) < 0)
-        return -1;
+        return dav_guard_refuse(conditions, err);
     ingest = ingest_new(files->store, request->content_length);
     if (!ingest) {
         files_release(files, &claim);
@@ -226,8 +226,10 @@ put_finish(struct request *request, struct err *err)
     write.claim = &put->claim;
     if (ingest_finish(put->ingest, &write.content, err) < 0 ||
         files_write(dav_of(request)->files, &request->principal, &write, put->ingest, &node,
-                    &created, err) < 0)
-        return put_fail(request);
+                    &created, err) < 0) {
+        (void)put_fail(request);
+        return dav_guard_refuse(put->guard, err);
+    }
     reply_status(request, created ? 201 : 204);
     dav_entity_headers(request, &node);
     dav_mtime_accepted(request, write.mtime_us);

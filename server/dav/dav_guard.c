@@ -2,31 +2,33 @@
  * An If header may speak of several resources, and is true when any one of its lists is. The
  * resources of the request, source and target, are judged as the transaction sees them; others
  * (a client may name a folder further up) as they were when the request began: looking at them
- * inside the transaction would take a second connection.
- *
- * No locks exist yet, so no state token matches; "Not <token>" therefore holds.
+ * inside the transaction would take a second connection. State tokens are different: which of
+ * them are locks, and on what, is told by the transaction for all resources alike.
  */
 #include "dav/dav_guard.h"
 
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/text.h"
 #include "dav/dav.h"
 #include "dav/dav_if.h"
+#include "dav/dav_lock.h"
 #include "http/precond.h"
+#include "service/locks.h"
 
-enum { TAGGED_MAX = 32 }; /* resources looked up for one request */
+enum {
+    LOOKS_MAX = 32, /* resources looked up for one request */
+    KEY_MAX_BYTES = 1 << 20,
+};
 
 /* A resource as far as conditions care. */
 struct state {
     struct path path;
+    struct slice key; /* the path in NFC, as lock.path_key */
+    bool looked;
     bool exists;
     char etag[FILES_ETAG_SIZE];
-};
-
-struct tagged {
-    struct slice tag;
-    struct state *state; /* NULL: not a resource of ours */
 };
 
 struct dav_guard {
@@ -37,13 +39,15 @@ struct dav_guard {
     struct state source;
     struct state target;
     bool has_target;
-    struct tagged tagged[TAGGED_MAX];
-    size_t tagged_count;
+    struct state **states; /* of each list of the header; NULL: not a resource of ours */
+    size_t look_count;
+    struct lock_tokens tokens;
 };
 
 static void
 set_state(struct state *state, const struct node *node)
 {
+    state->looked = true;
     state->exists = node != NULL;
     if (node)
         files_etag(node, state->etag);
@@ -72,6 +76,21 @@ is_same(const struct path *a, const struct path *b)
 }
 
 static int
+set_key(struct dav_guard *guard, struct state *state, struct err *err)
+{
+    struct arena *arena = &guard->request->arena;
+    AUTO_BUF struct buf text = {.max = KEY_MAX_BYTES};
+
+    for (size_t i = 0; i < state->path.depth; i++) {
+        buf_addc(&text, '/');
+        buf_adds(&text, state->path.names[i]);
+    }
+    if (buf_check(&text, err) < 0)
+        return -1;
+    return text_nfc(buf_slice(&text), arena, &state->key, err);
+}
+
+static int
 find_state(struct dav_guard *guard, struct slice tag, struct state **ret_state, struct err *err)
 {
     struct path path;
@@ -89,19 +108,26 @@ find_state(struct dav_guard *guard, struct slice tag, struct state **ret_state, 
     } else {
         *ret_state = arena_zalloc(&guard->request->arena, sizeof(**ret_state));
         (*ret_state)->path = path;
-        return look(guard->request, *ret_state, err);
+        return set_key(guard, *ret_state, err);
     }
     return 0;
 }
 
-static struct tagged *
-find_tagged(struct dav_guard *guard, struct slice tag)
+/* Lists on one resource stand together, as a rule. */
+static int
+state_of_list(struct dav_guard *guard, size_t at, struct err *err)
 {
-    for (size_t i = 0; i < guard->tagged_count; i++) {
-        if (slice_eq(guard->tagged[i].tag, tag))
-            return &guard->tagged[i];
+    const struct dav_if_list *lists = guard->header.lists;
+
+    if (!lists[at].tagged) {
+        guard->states[at] = &guard->source;
+        return 0;
     }
-    return NULL;
+    if (at > 0 && slice_eq(lists[at - 1].tag, lists[at].tag)) {
+        guard->states[at] = guard->states[at - 1];
+        return 0;
+    }
+    return find_state(guard, lists[at].tag, &guard->states[at], err);
 }
 
 static bool
@@ -114,25 +140,49 @@ asks_for_etag(const struct dav_if_list *list)
     return false;
 }
 
-/* Clients send every lock they hold below the target, each with its tag: only those whose state
+/* Clients send every lock they hold below the target, each with its tag: only those whose ETag
  * matters are looked up. */
 static int
-look_up_tags(struct dav_guard *guard, struct err *err)
+find_states(struct dav_guard *guard, struct err *err)
 {
+    guard->states =
+        arena_zalloc(&guard->request->arena, guard->header.count * sizeof(*guard->states));
     for (size_t i = 0; i < guard->header.count; i++) {
-        const struct dav_if_list *list = &guard->header.lists[i];
-        struct tagged *tagged = &guard->tagged[guard->tagged_count];
-
-        if (!list->tagged || !asks_for_etag(list) || find_tagged(guard, list->tag))
-            continue;
-        if (guard->tagged_count == TAGGED_MAX)
-            return err_set(err, ERR_TOO_LARGE, "if header: more than %d resources", TAGGED_MAX);
-        tagged->tag = list->tag;
-        if (find_state(guard, list->tag, &tagged->state, err) < 0)
+        if (state_of_list(guard, i, err) < 0)
             return -1;
-        guard->tagged_count++;
+        /* The transaction tells about the source before anything is judged. */
+        if (!guard->states[i] || guard->states[i] == &guard->source || guard->states[i]->looked ||
+            !asks_for_etag(&guard->header.lists[i]))
+            continue;
+        if (guard->look_count++ == LOOKS_MAX)
+            return err_set(err, ERR_TOO_LARGE, "if header: more than %d resources", LOOKS_MAX);
+        if (look(guard->request, guard->states[i], err) < 0)
+            return -1;
     }
     return 0;
+}
+
+/* Whatever list they stand in, and for whatever resource: RFC 4918 section 10.4.1. */
+static void
+collect_tokens(struct dav_guard *guard)
+{
+    struct lock_tokens *tokens = &guard->tokens;
+    size_t cap = 1;
+
+    for (size_t i = 0; i < guard->header.count; i++)
+        cap += guard->header.lists[i].count;
+    tokens->tokens = arena_zalloc(tokens->arena, cap * sizeof(*tokens->tokens));
+    for (size_t i = 0; i < guard->header.count; i++) {
+        const struct dav_if_list *list = &guard->header.lists[i];
+
+        for (size_t k = 0; k < list->count; k++) {
+            struct slice value = list->conditions[k].value;
+
+            if (list->conditions[k].kind == DAV_IF_TOKEN && locks_is_token(value))
+                tokens->tokens[tokens->count++] =
+                    arena_strndup(tokens->arena, value.data, value.len);
+        }
+    }
 }
 
 static int
@@ -140,14 +190,13 @@ read_if(struct dav_guard *guard, const char *header, struct err *err)
 {
     struct request *request = guard->request;
 
-    if (dav_if_parse(slice_of(header), &request->arena, &guard->header, err) < 0)
+    if (dav_if_parse(slice_of(header), &request->arena, &guard->header, err) < 0 ||
+        set_key(guard, &guard->source, err) < 0 ||
+        (guard->has_target && set_key(guard, &guard->target, err) < 0))
         return -1;
     guard->has_if = true;
-    /* Until the transaction says better: one of the two is judged before the other is seen. */
-    if (look(request, &guard->source, err) < 0 ||
-        (guard->has_target && look(request, &guard->target, err) < 0))
-        return -1;
-    return look_up_tags(guard, err);
+    collect_tokens(guard);
+    return find_states(guard, err);
 }
 
 int
@@ -158,6 +207,7 @@ dav_guard_new(struct request *request, const struct path *target, bool whole_fol
     const char *header = request_header(request, "If");
 
     guard->request = request;
+    guard->tokens.arena = &request->arena;
     guard->refuse_folder = !whole_folders;
     guard->source.path = request->path;
     if (target) {
@@ -172,21 +222,34 @@ dav_guard_new(struct request *request, const struct path *target, bool whole_fol
 
 /* ---- asked inside the transaction ---- */
 
+/* A lock on it, or a deep one above. What does not exist can be below a deep one, too. */
+static bool
+is_locked_with(const struct dav_guard *guard, const struct state *state, struct slice token)
+{
+    for (size_t i = 0; i < guard->tokens.held_count; i++) {
+        const struct lock *lock = &guard->tokens.held[i];
+        size_t len = strlen(lock->path_key);
+
+        if (!slice_is(token, lock->token) || !slice_starts(state->key, lock->path_key))
+            continue;
+        if (state->key.len == len || (lock->deep && state->key.data[len] == '/'))
+            return true;
+    }
+    return false;
+}
+
 static bool
 condition_holds(void *ctx, const struct dav_if_list *list, const struct dav_if_condition *condition)
 {
-    struct dav_guard *guard = ctx;
-    const struct state *state = &guard->source;
+    const struct dav_guard *guard = ctx;
+    const struct state *state = guard->states[list - guard->header.lists];
 
-    if (condition->kind == DAV_IF_TOKEN)
+    if (!state)
         return false;
-    if (list->tagged) {
-        const struct tagged *tagged = find_tagged(guard, list->tag);
-
-        state = tagged ? tagged->state : NULL;
-    }
+    if (condition->kind == DAV_IF_TOKEN)
+        return is_locked_with(guard, state, condition->value);
     /* Ours are strong, so a weak one never matches: RFC 4918 section 10.4.4. */
-    return state && state->exists && slice_eq(condition->value, slice_of(state->etag));
+    return state->exists && slice_eq(condition->value, slice_of(state->etag));
 }
 
 static int
@@ -239,11 +302,20 @@ check_target(void *ctx, const struct node *node, struct err *err)
 struct files_guard
 dav_guard_source(struct dav_guard *guard)
 {
-    return (struct files_guard){.check = check_source, .ctx = guard};
+    return (struct files_guard){.check = check_source, .ctx = guard, .tokens = &guard->tokens};
 }
 
 struct files_guard
 dav_guard_target(struct dav_guard *guard)
 {
-    return (struct files_guard){.check = check_target, .ctx = guard};
+    return (struct files_guard){.check = check_target, .ctx = guard, .tokens = &guard->tokens};
+}
+
+int
+dav_guard_refuse(struct dav_guard *guard, const struct err *err)
+{
+    if (err->code != ERR_LOCKED || guard->tokens.blocker_count == 0)
+        return -1;
+    dav_lock_refuse(guard->request, &guard->tokens);
+    return 0;
 }

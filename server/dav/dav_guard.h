@@ -2,7 +2,8 @@
  * dav_guard: everything a writing request demands of its resources before it may write: the
  * If header, the conditions of RFC 9110 section 13, a final slash only behind a folder, and a
  * Depth that suits a folder. It is asked inside the transaction that writes (files_guard), so
- * what it saw is what is changed.
+ * what it saw is what is changed. It also carries the lock tokens that the request submits, and
+ * makes the answer when locks refuse it.
  */
 #ifndef OXI_DAV_DAV_GUARD_H
 #define OXI_DAV_DAV_GUARD_H
@@ -27,5 +28,9 @@ int dav_guard_new(struct request *request, const struct path *target, bool whole
 /* For the resource of the request, and for the target. */
 struct files_guard dav_guard_source(struct dav_guard *guard);
 struct files_guard dav_guard_target(struct dav_guard *guard);
+
+/* What a change failed with: a lock in the way is answered here, with its address (0); any other
+ * error is passed on (-1). */
+int dav_guard_refuse(struct dav_guard *guard, const struct err *err);
 
 #endif

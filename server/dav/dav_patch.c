@@ -201,13 +201,11 @@ patch_finish(struct request *request, struct err *err)
         dav_guard_new(request, NULL, true, &conditions, err) < 0)
         return -1;
     guard = dav_guard_source(conditions);
-    if (patch.refused) {
-        if (guard.check(guard.ctx, &node, err) < 0)
-            return -1;
-    } else if (files_patch(dav_of(request)->files, &request->principal, &request->path, patch.props,
-                           patch.prop_count, patch.mtime_us, &guard, err) < 0) {
-        return -1;
-    }
+    if (patch.refused ? files_may_patch(dav_of(request)->files, &request->principal, &request->path,
+                                        &guard, err) < 0
+                      : files_patch(dav_of(request)->files, &request->principal, &request->path,
+                                    patch.props, patch.prop_count, patch.mtime_us, &guard, err) < 0)
+        return dav_guard_refuse(conditions, err);
     return answer(&patch, &node, err);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "dav/dav_lock.h"
 #include "dav/dav_xml.h"
 #include "service/files.h"
 
@@ -111,6 +112,19 @@ write_quota_available(struct buf *out, const struct dav_subject *subject)
                (unsigned long long)(quota_bytes > used_bytes ? quota_bytes - used_bytes : 0));
 }
 
+static void
+write_lockdiscovery(struct buf *out, const struct dav_subject *subject)
+{
+    dav_lock_write_active(out, subject->prefix, subject->locks, subject->lock_count);
+}
+
+static void
+write_supportedlock(struct buf *out, const struct dav_subject *subject)
+{
+    (void)subject;
+    dav_lock_write_supported(out);
+}
+
 static const struct dav_live LIVE[] = {
     {.name = "resourcetype", .exists = on_all, .write = write_resourcetype},
     {.name = "displayname", .exists = on_all, .write = write_displayname},
@@ -119,6 +133,8 @@ static const struct dav_live LIVE[] = {
     {.name = "getetag", .exists = on_all, .write = write_getetag},
     {.name = "getcontenttype", .exists = on_all, .write = write_getcontenttype},
     {.name = "getcontentlength", .exists = on_files, .write = write_getcontentlength},
+    {.name = "lockdiscovery", .wants_locks = true, .exists = on_all, .write = write_lockdiscovery},
+    {.name = "supportedlock", .exists = on_all, .write = write_supportedlock},
     {.name = "quota-used-bytes",
      .on_request = true,
      .wants_usage = true,
@@ -165,7 +181,6 @@ static const char *const PROTECTED[] = {
     "current-user-privilege-set",
     "group",
     "inherited-acl-set",
-    "lockdiscovery",
     "owner",
     "parent-set",
     "principal-collection-set",
@@ -175,7 +190,6 @@ static const char *const PROTECTED[] = {
     "supported-method-set",
     "supported-privilege-set",
     "supported-report-set",
-    "supportedlock",
     "sync-token",
 };
 

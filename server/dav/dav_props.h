@@ -10,20 +10,25 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "meta/lock_repo.h"
 #include "meta/node_repo.h"
 
 /* What live properties are made from. */
 struct dav_subject {
     const struct node *node;
-    const char *root_name; /* shown for the root of a space, which has no name of its own */
-    uint64_t used_bytes;   /* of the space */
-    int64_t quota_bytes;   /* -1: none in force */
+    const char *root_name;    /* shown for the root of a space, which has no name of its own */
+    uint64_t used_bytes;      /* of the space */
+    int64_t quota_bytes;      /* -1: none in force */
+    const char *prefix;       /* of the route, for the addresses of locks */
+    const struct lock *locks; /* that cover the node */
+    size_t lock_count;
 };
 
 struct dav_live {
     const char *name; /* in DAV: */
     bool on_request;  /* allprop leaves it out */
     bool wants_usage; /* needs used_bytes and quota_bytes */
+    bool wants_locks; /* needs locks */
     bool (*exists)(const struct dav_subject *subject);
     void (*write)(struct buf *out, const struct dav_subject *subject); /* the inside */
 };

@@ -20,7 +20,7 @@ mkcol_finish(struct request *request, struct err *err)
     guard = dav_guard_source(conditions);
     if (files_make_folder(dav_of(request)->files, &request->principal, &request->path, &guard,
                           &node, err) < 0)
-        return -1;
+        return dav_guard_refuse(conditions, err);
     reply_status(request, 201);
     return 0;
 }
@@ -43,7 +43,7 @@ delete_finish(struct request *request, struct err *err)
         return -1;
     guard = dav_guard_source(conditions);
     if (files_remove(dav_of(request)->files, &request->principal, &request->path, &guard, err) < 0)
-        return -1;
+        return dav_guard_refuse(conditions, err);
     reply_status(request, 204);
     return 0;
 }
@@ -114,7 +114,7 @@ transfer_finish(struct request *request, struct err *err)
     transfer.target_guard = dav_guard_target(conditions);
     if (files_transfer(dav_of(request)->files, &request->principal, &transfer, &node, &created,
                        err) < 0)
-        return -1;
+        return dav_guard_refuse(conditions, err);
     reply_status(request, created ? 201 : 204);
     dav_mtime_accepted(request, transfer.mtime_us);
     return 0;

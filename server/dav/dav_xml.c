@@ -525,6 +525,7 @@ reason_of(int status)
     case 403: return "Forbidden";
     case 404: return "Not Found";
     case 409: return "Conflict";
+    case 423: return "Locked";
     case 424: return "Failed Dependency";
     default: return "Error";
     }

@@ -46,6 +46,7 @@ read_space(struct pg_conn *conn, const char *sql, int64_t space_id, struct space
     ret_space->seq = pg_int(rows, 0, 2);
     ret_space->used_bytes = (uint64_t)pg_int(rows, 0, 3);
     ret_space->quota_bytes = pg_int(rows, 0, 4);
+    ret_space->locked = pg_int(rows, 0, 5) != 0;
     return 0;
 }
 
@@ -53,7 +54,8 @@ read_space(struct pg_conn *conn, const char *sql, int64_t space_id, struct space
 static const char SQL_LOCK_SPACE[] =
     "update spaces s set seq = s.seq + 1 from users u "
     "where s.id = $1 and u.id = s.owner_id "
-    "returning s.id, s.root_id, s.seq, s.used_bytes, coalesce(u.quota_bytes, -1)";
+    "returning s.id, s.root_id, s.seq, s.used_bytes, coalesce(u.quota_bytes, -1),"
+    " coalesce(s.locked_until > now(), false)";
 
 int
 node_repo_lock_space(struct pg_conn *conn, int64_t space_id, struct space *ret_space,
@@ -63,7 +65,8 @@ node_repo_lock_space(struct pg_conn *conn, int64_t space_id, struct space *ret_s
 }
 
 static const char SQL_GET_SPACE[] =
-    "select s.id, s.root_id, s.seq, s.used_bytes, coalesce(u.quota_bytes, -1) "
+    "select s.id, s.root_id, s.seq, s.used_bytes, coalesce(u.quota_bytes, -1),"
+    " coalesce(s.locked_until > now(), false) "
     "from spaces s join users u on u.id = s.owner_id where s.id = $1";
 
 int
@@ -110,18 +113,20 @@ read_node(const struct pg_rows *rows, int row, struct node *node)
     node->created_us = pg_time(rows, row, 9);
     node->seq = pg_int(rows, row, 10);
     node->content_seq = pg_int(rows, row, 11);
+    node->space_locked = false;
 }
 
 static const char SQL_WALK[] = "with recursive way as ("
-                               "  select " NODE_COLUMNS ", 1 as step"
+                               "  select " NODE_COLUMNS ", 1 as step,"
+                               "    coalesce(s.locked_until > now(), false) as locked"
                                "  from spaces s join nodes n on n.id = s.root_id"
                                "  where s.id = $1 and s.owner_id is not null"
                                "  union all"
-                               "  select " NODE_COLUMNS ", way.step + 1"
+                               "  select " NODE_COLUMNS ", way.step + 1, way.locked"
                                "  from way join nodes n on n.parent_id = way.id"
                                "    and n.name_key = normalize(($2::text[])[way.step], NFC)"
                                ") "
-                               "select " NODE_COLUMNS " from way n order by n.step";
+                               "select " NODE_COLUMNS ", n.locked from way n order by n.step";
 
 int
 node_repo_walk(struct pg_conn *conn, int64_t space_id, const struct path *path, struct node *nodes,
@@ -136,8 +141,10 @@ node_repo_walk(struct pg_conn *conn, int64_t space_id, const struct path *path, 
         return err_wrap(err, "walk path");
     if (pg_count(rows) == 0)
         return err_set(err, ERR_LOGIN, "space %lld: its account is gone", (long long)space_id);
-    for (int row = 0; row < pg_count(rows); row++)
+    for (int row = 0; row < pg_count(rows); row++) {
         read_node(rows, row, &nodes[row]);
+        nodes[row].space_locked = pg_int(rows, row, 12) != 0;
+    }
     *ret_found = (size_t)pg_count(rows);
     return 0;
 }

@@ -36,6 +36,7 @@ struct node {
     int64_t created_us;
     int64_t seq;         /* of the last change of it or of anything below it */
     int64_t content_seq; /* of the last change of its bytes; files */
+    bool space_locked;   /* node_repo_walk() only: as space.locked */
 };
 
 struct space {
@@ -44,6 +45,7 @@ struct space {
     int64_t seq;         /* after lock_space: the sequence of this mutation */
     uint64_t used_bytes; /* files and trash */
     int64_t quota_bytes; /* -1: none */
+    bool locked;         /* there may be locks in force (lock_repo.h) */
 };
 
 int node_repo_make_space(struct pg_conn *conn, int64_t owner_id, int64_t *ret_space_id,

@@ -15,15 +15,17 @@
 #include "base/metrics.h"
 #include "meta/chunk_repo.h"
 #include "service/files.h"
+#include "service/lock_check.h"
 #include "service/mime.h"
 #include "service/tree.h"
 
 /* Both before the body and in the transaction: may a file stand here? */
 static int
-check_place(const struct principal *principal, const struct place *place,
-            const struct files_guard *guard, struct err *err)
+check_place(struct pg_conn *conn, const struct principal *principal, const struct space *space,
+            const struct place *place, const struct files_guard *guard, struct err *err)
 {
     const struct node *node = place_node(place);
+    unsigned need = node ? LOCK_NEED_SELF : LOCK_NEED_CREATE;
 
     if (node && node->kind == NODE_FOLDER)
         return err_set(err, ERR_EXISTS, "there is a folder of that name");
@@ -32,7 +34,7 @@ check_place(const struct principal *principal, const struct place *place,
         return -1;
     if (place->path->trailing_slash)
         return err_set(err, ERR_EXISTS, "a file's path does not end in a slash");
-    return tree_ask_guard(guard, node, err);
+    return lock_check_change(conn, principal, space, place, need, guard, err);
 }
 
 static uint64_t
@@ -59,7 +61,7 @@ may_work(struct pg_conn *conn, void *ctx, struct err *err)
 
     if (node_repo_get_space(conn, job->principal->space_id, &job->space, err) < 0 ||
         tree_resolve(conn, job->principal, job->path, &place, err) < 0 ||
-        check_place(job->principal, &place, job->guard, err) < 0)
+        check_place(conn, job->principal, &job->space, &place, job->guard, err) < 0)
         return -1;
     job->old_bytes = old_bytes_at(&place);
     return 0;
@@ -213,7 +215,7 @@ write_work(struct pg_conn *conn, void *ctx, struct err *err)
         return -1;
     FAULT_POINT("register.locked");
     if (tree_resolve(conn, job->principal, job->write->path, &place, err) < 0 ||
-        check_place(job->principal, &place, &job->write->guard, err) < 0 ||
+        check_place(conn, job->principal, &space, &place, &job->write->guard, err) < 0 ||
         quota_settle(conn, job->files->config, &space, old_bytes_at(&place), size_bytes,
                      job->write->claim ? &job->write->claim->quota : NULL, err) < 0)
         return -1;
@@ -274,4 +276,23 @@ files_write(struct files *files, const struct principal *principal, const struct
     *ret_node = job.node;
     *ret_created = job.created;
     return 0;
+}
+
+/* --- without an upload --- */
+
+/* An empty content has no chunks, so nothing had to be written before. */
+int
+tree_make_file(struct pg_conn *conn, const struct place *place, const struct space *space,
+               struct node *ret_node, struct err *err)
+{
+    const struct ingest_content content = {.content_id = digest_of("", 0),
+                                           .packed = (const uint8_t *)""};
+    const struct files_write write = {.content = &content, .mtime_us = -1};
+    size_t loser;
+    struct write_job job = {.write = &write, .now_us = clock_now_us(), .losers = &loser};
+
+    if (create_file(conn, &job, place, space, err) < 0)
+        return -1;
+    *ret_node = job.node;
+    return tree_stamp(conn, place, false, space->seq, err);
 }

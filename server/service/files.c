@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "service/lock_check.h"
 #include "service/tree.h"
 
 /* What most work functions need. */
@@ -22,22 +23,6 @@ struct job {
     const struct files_guard *guard;
     struct node node; /* the result */
 };
-
-/* Commits a job; words names it where nobody can say whether it was done. */
-static int
-run_change(struct files *files, pg_work work, void *job, const char *words, struct err *err)
-{
-    enum pg_outcome outcome = PG_ROLLED_BACK;
-
-    FAULT_POINT("change.before");
-    if (pg_pool_transact(files->pool, work, job, &outcome, err) == 0) {
-        FAULT_POINT("change.committed");
-        return 0;
-    }
-    if (outcome == PG_UNKNOWN)
-        return err_set(err, ERR_UNAVAILABLE, "it is not known whether %s was done", words);
-    return -1;
-}
 
 /* --- look --- */
 
@@ -182,7 +167,8 @@ make_folder_work(struct pg_conn *conn, void *ctx, struct err *err)
         return err_set(err, ERR_EXISTS, "there is something of that name already");
     if (place_want_parent(&place, err) < 0 ||
         access_check(job->principal, place_parent(&place), ACCESS_WRITE, err) < 0 ||
-        tree_ask_guard(job->guard, NULL, err) < 0)
+        lock_check_change(conn, job->principal, &space, &place, LOCK_NEED_CREATE, job->guard, err) <
+            0)
         return -1;
 
     *node = (struct node){.space_id = space.id,
@@ -203,7 +189,7 @@ files_make_folder(struct files *files, const struct principal *principal, const 
 {
     struct job job = {.files = files, .principal = principal, .path = path, .guard = guard};
 
-    if (run_change(files, make_folder_work, &job, "making the folder", err) < 0)
+    if (tree_transact(files, make_folder_work, &job, "making the folder", err) < 0)
         return -1;
     *ret_node = job.node;
     return 0;
@@ -234,7 +220,9 @@ remove_work(struct pg_conn *conn, void *ctx, struct err *err)
         tree_resolve(conn, job->principal, job->path, &place, err) < 0 ||
         place_want_node(&place, err) < 0 ||
         access_check(job->principal, place_node(&place), ACCESS_WRITE, err) < 0 ||
-        tree_ask_guard(job->guard, place_node(&place), err) < 0 ||
+        lock_check_change(conn, job->principal, &space, &place, LOCK_NEED_REMOVE, job->guard, err) <
+            0 ||
+        lock_check_removed(conn, &space, place_node(&place), err) < 0 ||
         trash_place(conn, &place, space.seq, err) < 0)
         return -1;
     return tree_stamp(conn, &place, false, space.seq, err);
@@ -248,7 +236,7 @@ files_remove(struct files *files, const struct principal *principal, const struc
 
     if (path->depth == 0)
         return err_set(err, ERR_DENIED, "the root folder cannot be deleted");
-    return run_change(files, remove_work, &job, "deleting", err);
+    return tree_transact(files, remove_work, &job, "deleting", err);
 }
 
 /* --- copy and move --- */
@@ -305,9 +293,23 @@ check_ends(const struct transfer_job *job, const struct ends *ends, struct err *
         return -1;
     if (target && !transfer->overwrite)
         return err_set(err, ERR_PRECONDITION, "there is something at the target");
-    if (tree_ask_guard(&transfer->source_guard, source, err) < 0)
+    return 0;
+}
+
+/* May the source go (or be read), may the target come? */
+static int
+check_locks(struct pg_conn *conn, const struct transfer_job *job, const struct space *space,
+            const struct ends *ends, struct err *err)
+{
+    const struct files_transfer *transfer = job->transfer;
+    unsigned source_need = transfer->kind == FILES_MOVE ? LOCK_NEED_REMOVE : LOCK_NEED_NOTHING;
+    unsigned target_need = place_node(&ends->target) ? LOCK_NEED_REMOVE : LOCK_NEED_CREATE;
+
+    if (lock_check_change(conn, job->principal, space, &ends->source, source_need,
+                          &transfer->source_guard, err) < 0)
         return -1;
-    return tree_ask_guard(&transfer->target_guard, target, err);
+    return lock_check_change(conn, job->principal, space, &ends->target, target_need,
+                             &transfer->target_guard, err);
 }
 
 static int
@@ -341,7 +343,8 @@ bring_node(struct pg_conn *conn, struct transfer_job *job, const struct ends *en
     if (transfer->kind == FILES_COPY) {
         if (copy_node(conn, job, ends, space, &node_id, err) < 0)
             return -1;
-    } else if (node_repo_move(conn, source->id, place_parent(&ends->target)->id,
+    } else if (lock_check_moved(conn, space, source, err) < 0 ||
+               node_repo_move(conn, source->id, place_parent(&ends->target)->id,
                               path_last(transfer->target), space->seq, err) < 0 ||
                tree_stamp(conn, &ends->source, false, space->seq, err) < 0) {
         return -1;
@@ -366,13 +369,17 @@ transfer_work(struct pg_conn *conn, void *ctx, struct err *err)
         tree_resolve(conn, job->principal, transfer->source, &ends.source, err) < 0 ||
         place_want_node(&ends.source, err) < 0 ||
         tree_resolve(conn, job->principal, transfer->target, &ends.target, err) < 0 ||
-        check_ends(job, &ends, err) < 0)
+        check_ends(job, &ends, err) < 0 || check_locks(conn, job, &space, &ends, err) < 0)
         return -1;
 
     job->created = !place_node(&ends.target);
     if (!job->created && trash_place(conn, &ends.target, space.seq, err) < 0)
         return -1;
-    return bring_node(conn, job, &ends, &space, err);
+    if (bring_node(conn, job, &ends, &space, err) < 0)
+        return -1;
+    return job->created
+               ? 0
+               : lock_check_replaced(conn, &space, place_node(&ends.target), job->node.id, err);
 }
 
 int
@@ -385,7 +392,7 @@ files_transfer(struct files *files, const struct principal *principal,
 
     if (transfer->source->depth == 0)
         return err_set(err, ERR_DENIED, "the root folder can be neither copied nor moved");
-    if (run_change(files, transfer_work, &job, words, err) < 0)
+    if (tree_transact(files, transfer_work, &job, words, err) < 0)
         return -1;
     *ret_node = job.node;
     *ret_created = job.created;
@@ -432,19 +439,27 @@ patch_props(struct pg_conn *conn, const struct patch_job *job, int64_t node_id, 
     return grows ? check_props_size(conn, node_id, err) : 0;
 }
 
+/* place is zeroed. */
+static int
+find_to_patch(struct pg_conn *conn, const struct job *job, const struct space *space,
+              struct place *place, struct err *err)
+{
+    if (tree_resolve(conn, job->principal, job->path, place, err) < 0 ||
+        place_want_node(place, err) < 0 ||
+        access_check(job->principal, place_node(place), ACCESS_WRITE, err) < 0)
+        return -1;
+    return lock_check_change(conn, job->principal, space, place, LOCK_NEED_SELF, job->guard, err);
+}
+
 static int
 patch_work(struct pg_conn *conn, void *ctx, struct err *err)
 {
     struct patch_job *job = ctx;
-    const struct principal *principal = job->base.principal;
     struct space space;
     AUTO_PLACE struct place place = {0};
 
-    if (node_repo_lock_space(conn, principal->space_id, &space, err) < 0 ||
-        tree_resolve(conn, principal, job->base.path, &place, err) < 0 ||
-        place_want_node(&place, err) < 0 ||
-        access_check(principal, place_node(&place), ACCESS_WRITE, err) < 0 ||
-        tree_ask_guard(job->base.guard, place_node(&place), err) < 0 ||
+    if (node_repo_lock_space(conn, job->base.principal->space_id, &space, err) < 0 ||
+        find_to_patch(conn, &job->base, &space, &place, err) < 0 ||
         patch_props(conn, job, place_node(&place)->id, err) < 0)
         return -1;
     if (job->mtime_us >= 0 &&
@@ -465,5 +480,26 @@ files_patch(struct files *files, const struct principal *principal, const struct
         .mtime_us = mtime_us,
     };
 
-    return run_change(files, patch_work, &job, "changing the properties", err);
+    return tree_transact(files, patch_work, &job, "changing the properties", err);
+}
+
+static int
+may_patch_work(struct pg_conn *conn, void *ctx, struct err *err)
+{
+    struct job *job = ctx;
+    struct space space;
+    AUTO_PLACE struct place place = {0};
+
+    if (node_repo_get_space(conn, job->principal->space_id, &space, err) < 0)
+        return -1;
+    return find_to_patch(conn, job, &space, &place, err);
+}
+
+int
+files_may_patch(struct files *files, const struct principal *principal, const struct path *path,
+                const struct files_guard *guard, struct err *err)
+{
+    struct job job = {.files = files, .principal = principal, .path = path, .guard = guard};
+
+    return pg_pool_run(files->pool, may_patch_work, &job, err);
 }

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "meta/chunk_repo.h"
+#include "service/locks.h"
 #include "service/trash.h"
 #include "storage/collect.h"
 
@@ -55,6 +56,14 @@ collect(struct janitor *janitor, struct err *err)
         log_info("collected: blobs=%llu bytes=%llu", (unsigned long long)result.blob_count,
                  (unsigned long long)result.blob_bytes);
     return 0;
+}
+
+static int
+expire_locks(struct janitor *janitor, struct err *err)
+{
+    uint64_t count = 0;
+
+    return locks_expire(janitor->files, &count, err);
 }
 
 /* Lists everything there is, so not every time. */
@@ -104,6 +113,7 @@ static const struct {
     int (*run)(struct janitor *janitor, struct err *err);
 } CHORES[] = {
     {"expire trash", expire_trash},
+    {"expire locks", expire_locks},
     {"collect", collect},
     {"sweep", sweep},
     {"measure", measure},

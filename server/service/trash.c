@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fault.h"
+#include "service/lock_check.h"
 #include "service/tree.h"
 
 enum { RESTORE_TRIES = 1000 };
@@ -131,11 +132,14 @@ make_name(struct arena *arena, const char *name, unsigned try)
 }
 
 static int
-restore_as(struct pg_conn *conn, struct restore_job *job, const struct place *place, int64_t seq,
-           struct err *err)
+restore_as(struct pg_conn *conn, struct restore_job *job, const struct space *space,
+           const struct place *place, struct err *err)
 {
+    int64_t seq = space->seq;
+
     if (place_want_parent(place, err) < 0 ||
         access_check(job->principal, place_parent(place), ACCESS_WRITE, err) < 0 ||
+        lock_check(conn, job->principal, space, place, LOCK_NEED_CREATE, NULL, err) < 0 ||
         node_repo_trash_restore(conn, job->node_id, place_parent(place)->id, path_last(place->path),
                                 seq, err) < 0)
         return -1;
@@ -169,7 +173,7 @@ restore_work(struct pg_conn *conn, void *ctx, struct err *err)
         if (tree_resolve(conn, job->principal, &path, &place, err) < 0)
             return -1;
         if (!place_node(&place))
-            return restore_as(conn, job, &place, space.seq, err);
+            return restore_as(conn, job, &space, &place, err);
     }
     return err_set(err, ERR_EXISTS, "no free name to restore it under");
 }

@@ -105,7 +105,16 @@ tree_path_text(const struct path *path, struct arena *arena)
 }
 
 int
-tree_ask_guard(const struct files_guard *guard, const struct node *node, struct err *err)
+tree_transact(struct files *files, pg_work work, void *job, const char *words, struct err *err)
 {
-    return guard && guard->check ? guard->check(guard->ctx, node, err) : 0;
+    enum pg_outcome outcome = PG_ROLLED_BACK;
+
+    FAULT_POINT("change.before");
+    if (pg_pool_transact(files->pool, work, job, &outcome, err) == 0) {
+        FAULT_POINT("change.committed");
+        return 0;
+    }
+    if (outcome == PG_UNKNOWN)
+        return err_set(err, ERR_UNAVAILABLE, "it is not known whether %s was done", words);
+    return -1;
 }

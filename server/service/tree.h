@@ -49,7 +49,12 @@ int tree_stamp(struct pg_conn *conn, const struct place *place, bool self, int64
 /* "/a/b", for people and for the trash; in the arena. */
 char *tree_path_text(const struct path *path, struct arena *arena);
 
-/* A guard without check lets everything through. */
-int tree_ask_guard(const struct files_guard *guard, const struct node *node, struct err *err);
+/* An empty file at a place that has a parent and nothing else (commit.c). */
+int tree_make_file(struct pg_conn *conn, const struct place *place, const struct space *space,
+                   struct node *ret_node, struct err *err);
+
+/* Runs the one transaction of a change; words names it where nobody can say whether it was
+ * done (ERR_UNAVAILABLE). */
+int tree_transact(struct files *files, pg_work work, void *job, const char *words, struct err *err);
 
 #endif

@@ -13,9 +13,11 @@ import subprocess
 import time
 
 from daemon import BINARY, USER, Daemon, eventually, running
-from dav import Closed, Late
+from dav import DAV, Closed, Late
 
 ALL = os.environ.get("OXI_DRILLS") == "all"
+LOCK_BODY = (b'<D:lockinfo xmlns:D="DAV:"><D:lockscope><D:shared/></D:lockscope>'
+             b'<D:locktype><D:write/></D:locktype></D:lockinfo>')
 
 counter = itertools.count(1)
 
@@ -185,6 +187,12 @@ class Model:
         self.trash = +self.trash
         self.files.update({path[1:] + name: body for name, body in self.trashed[path].items()})
 
+    def lock(self, path):
+        self.put(path, b"")
+
+    def delete_locked(self, path):
+        self.delete(path)
+
     def empty_trash(self):
         self.trash.clear()
 
@@ -226,6 +234,17 @@ class Step:
 
     def do_delete(self, server, client, path):
         reply = client.delete(path)
+        assert reply.status == 204, reply
+
+    def do_lock(self, server, client, path):
+        """Where nothing is. Shared, so that it can be done again."""
+        reply = client.request("LOCK", path, {"Depth": "0"}, LOCK_BODY)
+        assert reply.status == 201, reply
+
+    def do_delete_locked(self, server, client, path):
+        assert client.delete(path).status == 423
+        token = client.prop(path, DAV + "lockdiscovery").find(f".//{DAV}locktoken/{DAV}href").text
+        reply = client.delete(path, {"If": f"(<{token}>)"})
         assert reply.status == 204, reply
 
     def do_copy(self, server, client, source, target):
@@ -272,6 +291,7 @@ def script(rand):
         Step("move", "copy", "moved"),
         Step("move", "d/e/y", "twin"),              # over a file
         Step("put", "r", small[2]), Step("delete", "r"), Step("restore", "/r"),
+        Step("lock", "held"), Step("delete_locked", "held"),
         Step("delete", "moved"), Step("delete", "mixed"), Step("delete", "a"),
         Step("collect"),
         Step("empty_trash"),
