@@ -2,7 +2,13 @@
 
 #include <sodium.h>
 #include <string.h>
+/* On x86 the same functions with the widest instructions the machine has, some four times as fast
+ * as those of the baseline. */
+#if defined(__x86_64__)
+#include <xxh_x86dispatch.h>
+#else
 #include <xxhash.h>
+#endif
 
 #include "base/text.h"
 #include "storage/digest_lanes.h"
