@@ -9,8 +9,11 @@
 #include "base/text.h"
 #include "dav/dav.h"
 #include "dav/dav_guard.h"
+#include "http/byteranges.h"
+#include "http/digest_fields.h"
 #include "http/precond.h"
 #include "http/range.h"
+#include "service/file_sha256.h"
 #include "storage/content_reader.h"
 
 /* ---- GET, HEAD ---- */
@@ -27,7 +30,6 @@ content_headers(struct request *request, const struct node *node)
 {
     dav_entity_headers(request, node);
     reply_header(request, "Accept-Ranges", "bytes");
-    reply_header(request, "Content-Type", "%s", mime_or_default(node));
     reply_header(request, "X-Content-Type-Options", "nosniff");
     reply_header(request, "Content-Security-Policy", "sandbox");
 }
@@ -62,6 +64,7 @@ send_range(struct request *request, const struct node *node, struct byte_range r
         return -1;
     reply_content(request, status, reader, range.len);
     content_headers(request, node);
+    reply_header(request, "Content-Type", "%s", mime_or_default(node));
     if (status == 206)
         reply_header(request, "Content-Range", "bytes %llu-%llu/%llu",
                      (unsigned long long)range.off, (unsigned long long)(range.off + range.len - 1),
@@ -70,9 +73,25 @@ send_range(struct request *request, const struct node *node, struct byte_range r
 }
 
 static int
+send_ranges(struct request *request, const struct node *node, const struct range_list *ranges,
+            struct err *err)
+{
+    struct byteranges_source source = {.store = dav_of(request)->files->store,
+                                       .content_id = node->content_id,
+                                       .size_bytes = node->size_bytes,
+                                       .type = mime_or_default(node)};
+
+    if (ranges->count == 1)
+        return send_range(request, node, ranges->parts[0], 206, err);
+    byteranges_reply(request, &source, ranges);
+    content_headers(request, node);
+    return 0;
+}
+
+static int
 refuse_range(struct request *request, const struct node *node)
 {
-    reply_text(request, 416, "the range lies past the end");
+    reply_text(request, 416, "the ranges lie past the end, or overlap too much");
     reply_header(request, "Content-Range", "bytes */%llu", (unsigned long long)node->size_bytes);
     reply_header(request, "Accept-Ranges", "bytes");
     return 0;
@@ -82,23 +101,42 @@ static int
 get_file(struct request *request, const struct node *node, const struct precond_subject *subject,
          struct err *err)
 {
-    struct byte_range range = {.off = 0, .len = node->size_bytes};
+    struct byte_range whole = {.off = 0, .len = node->size_bytes};
     const char *header = request_header(request, "Range");
+    struct range_list ranges;
 
     if (request->method == HTTP_HEAD) { /* ranges are for GET: RFC 9110 section 14.2 */
         reply_head(request, 200, node->size_bytes);
         content_headers(request, node);
+        reply_header(request, "Content-Type", "%s", mime_or_default(node));
         return 0;
     }
     if (!header || !precond_range_holds(request, subject))
-        return send_range(request, node, range, 200, err);
-    switch (range_parse(header, node->size_bytes, &range)) {
+        return send_range(request, node, whole, 200, err);
+    switch (range_parse(header, node->size_bytes, &ranges)) {
     case RANGE_UNSATISFIABLE: return refuse_range(request, node);
-    case RANGE_PART: return send_range(request, node, range, 206, err);
+    case RANGE_PARTS: return send_ranges(request, node, &ranges, err);
     case RANGE_WHOLE: break;
     }
-    range = (struct byte_range){.off = 0, .len = node->size_bytes};
-    return send_range(request, node, range, 200, err);
+    return send_range(request, node, whole, 200, err);
+}
+
+/* The digests the client asked for; an answer without bytes of the file has none. */
+static int
+add_digests(struct request *request, const struct node *node, struct err *err)
+{
+    struct digest_wants wants;
+    struct sha256 sum;
+    int status = request->reply.status;
+    bool known;
+
+    if ((status != 200 && status != 206) || !digest_wants_read(request, &wants))
+        return 0;
+    if (file_sha256(dav_of(request)->files, node, &known, &sum, err) < 0)
+        return -1;
+    if (known)
+        digest_fields_reply(request, &wants, &sum, request->method == HTTP_GET && status == 200);
+    return 0;
 }
 
 static int
@@ -123,7 +161,9 @@ get_finish(struct request *request, struct err *err)
     }
     if (node.kind == NODE_FOLDER)
         return dav_listing_reply(request, &node, err);
-    return get_file(request, &node, &subject, err);
+    if (get_file(request, &node, &subject, err) < 0)
+        return -1;
+    return add_digests(request, &node, err);
 }
 
 const struct handler dav_get_handler = {.finish = get_finish};
@@ -134,7 +174,22 @@ struct put {
     struct ingest *ingest;
     struct dav_guard *guard;
     struct files_claim claim;
+    struct digest_check *check;
+    uint64_t size_bytes; /* as announced; UINT64_MAX: unknown */
 };
+
+/* The length of the body. Finder sends in chunks but says how much it will be; what is not a
+ * number says nothing. */
+static uint64_t
+announced_bytes(const struct request *request)
+{
+    struct slice value = slice_trim(slice_of(request_header(request, "X-Expected-Entity-Length")));
+    uint64_t size_bytes;
+
+    if (request->content_length == UINT64_MAX && text_parse_u64(value, INT64_MAX, &size_bytes))
+        return size_bytes;
+    return request->content_length;
+}
 
 /* A fragment would replace the whole (RFC 9110 section 14.5); a coded body would be kept coded. */
 static int
@@ -156,7 +211,9 @@ static int
 put_begin(struct request *request, struct err *err)
 {
     struct files *files = dav_of(request)->files;
+    uint64_t size_bytes = announced_bytes(request);
     struct files_claim claim = {0};
+    struct digest_check *check;
     struct ingest *ingest;
     struct put *put;
     struct dav_guard *conditions;
@@ -166,13 +223,14 @@ put_begin(struct request *request, struct err *err)
         return -1;
     if (request->reply.status != 0)
         return 0;
-    if (dav_guard_new(request, NULL, true, &conditions, err) < 0)
+    if (dav_guard_new(request, NULL, true, &conditions, err) < 0 ||
+        digest_check_new(request, &check, err) < 0)
         return -1;
     guard = dav_guard_source(conditions);
-    if (files_may_write(files, &request->principal, &request->path, request->content_length, &guard,
-                        &claim, err) < 0)
-        return dav_guard_refuse(conditions, err);
-    ingest = ingest_new(files->store, request->content_length);
+    if (files_may_write(files, &request->principal, &request->path, size_bytes, &guard, &claim,
+                        err) < 0)
+        return -1;
+    ingest = ingest_new(files->store, size_bytes);
     if (!ingest) {
         files_release(files, &claim);
         return err_set(err, ERR_BUSY, "too many uploads at this moment");
@@ -181,6 +239,8 @@ put_begin(struct request *request, struct err *err)
     put->guard = conditions;
     put->claim = claim;
     put->ingest = ingest;
+    put->check = check;
+    put->size_bytes = size_bytes;
     request->state = put;
     return 0;
 }
@@ -197,6 +257,18 @@ put_fail(struct request *request)
     return -1;
 }
 
+/* A body of another length than was announced is not the file that was meant. */
+static int
+check_length(const struct put *put, bool at_end, struct err *err)
+{
+    uint64_t come_bytes = put->claim.come_bytes;
+
+    if (put->size_bytes == UINT64_MAX || come_bytes == put->size_bytes ||
+        (come_bytes < put->size_bytes && !at_end))
+        return 0;
+    return err_set(err, ERR_INVALID, "the body has another length than was announced");
+}
+
 static int
 put_take(struct request *request, const void *data, size_t len, struct err *err)
 {
@@ -204,8 +276,9 @@ put_take(struct request *request, const void *data, size_t len, struct err *err)
 
     if (!put)
         return 0; /* refused: what still comes is dropped */
+    digest_check_add(put->check, data, len);
     if (files_take(dav_of(request)->files, &put->claim, len, err) < 0 ||
-        ingest_push(put->ingest, data, len, err) < 0)
+        check_length(put, false, err) < 0 || ingest_push(put->ingest, data, len, err) < 0)
         return put_fail(request);
     return 0;
 }
@@ -217,6 +290,7 @@ put_finish(struct request *request, struct err *err)
     struct files_write write = {.path = &request->path,
                                 .mtime_us = dav_mtime(request),
                                 .mime = request_header(request, "Content-Type")};
+    struct sha256 sum;
     struct node node;
     bool created;
 
@@ -224,12 +298,13 @@ put_finish(struct request *request, struct err *err)
         return 0;
     write.guard = dav_guard_source(put->guard);
     write.claim = &put->claim;
-    if (ingest_finish(put->ingest, &write.content, err) < 0 ||
+    if (check_length(put, true, err) < 0 || digest_check_end(put->check, &sum, err) < 0 ||
+        ingest_finish(put->ingest, &write.content, err) < 0 ||
         files_write(dav_of(request)->files, &request->principal, &write, put->ingest, &node,
-                    &created, err) < 0) {
-        (void)put_fail(request);
-        return dav_guard_refuse(put->guard, err);
-    }
+                    &created, err) < 0)
+        return put_fail(request);
+    if (put->check)
+        file_sha256_remember(dav_of(request)->files, &node.content_id, &sum);
     reply_status(request, created ? 201 : 204);
     dav_entity_headers(request, &node);
     dav_mtime_accepted(request, write.mtime_us);

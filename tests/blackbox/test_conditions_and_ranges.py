@@ -1,7 +1,6 @@
 """Conditional requests and single ranges, RFC 9110 sections 13 and 14."""
 
 import random
-import re
 import time
 
 import pytest
@@ -180,18 +179,6 @@ def test_what_is_no_range_is_ignored(file, asked):
     assert reply.status == 200 and reply.body == DATA
 
 
-def test_several_ranges_are_not_worth_more_than_the_file(file):
-    for asked in ("bytes=0-1,10-11", "bytes=" + ",".join(f"{n}-" for n in range(300))):
-        reply = file.get("f", {"Range": asked})
-        assert reply.status in (200, 206, 416)
-        assert len(reply.body) <= 2 * len(DATA)
-        if reply.status == 200:
-            assert reply.body == DATA
-        elif reply.status == 206 and not reply["Content-Type"].startswith("multipart"):
-            first, last = re.match(r"bytes (\d+)-(\d+)/5000$", reply["Content-Range"]).groups()
-            assert reply.body == DATA[int(first):int(last) + 1]
-
-
 @pytest.mark.parametrize("asked", ["0-0", "0-", "-1"])
 def test_an_empty_file_has_no_range(tree, asked):
     tree.make("empty")
@@ -221,7 +208,7 @@ def test_a_condition_goes_before_the_range(file):
 
 def test_head_has_no_use_for_a_range(file):
     reply = file.request("HEAD", "f", {"Range": "bytes=0-3"})
-    assert (reply.status, reply["Content-Length"]) in ((200, "5000"), (206, "4"))
+    assert (reply.status, reply["Content-Length"]) == (200, "5000")
 
 
 def test_a_partial_upload_is_refused(file):
