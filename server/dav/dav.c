@@ -17,7 +17,7 @@ enum {
 #define MTIME_MOST_SECS UINT64_C(253402300799)
 
 static const char ALLOW[] =
-    "OPTIONS, GET, HEAD, PUT, PATCH, DELETE, MKCOL, COPY, MOVE, PROPFIND, PROPPATCH";
+    "OPTIONS, GET, HEAD, PUT, PATCH, DELETE, MKCOL, COPY, MOVE, PROPFIND, PROPPATCH, LOCK, UNLOCK";
 
 struct dav *
 dav_new(struct files *files, const struct config *config)
@@ -40,7 +40,7 @@ options_finish(struct request *request, struct err *err)
 {
     (void)err;
     reply_status(request, 200);
-    reply_header(request, "DAV", "1, 3, sabredav-partialupdate");
+    reply_header(request, "DAV", "1, 2, 3, sabredav-partialupdate");
     reply_header(request, "Allow", "%s", ALLOW);
     reply_header(request, "MS-Author-Via", "DAV"); /* Windows and Office ask for it */
     reply_header(request, "Accept-Ranges", "bytes");
@@ -60,6 +60,11 @@ dav_routes(struct dav *dav, struct router *router)
         {.methods = HTTP_BIT(HTTP_PATCH), .handler = &dav_update_handler, .body = BODY_STREAM},
         {.methods = HTTP_BIT(HTTP_DELETE), .handler = &dav_delete_handler},
         {.methods = HTTP_BIT(HTTP_COPY) | HTTP_BIT(HTTP_MOVE), .handler = &dav_transfer_handler},
+        {.methods = HTTP_BIT(HTTP_LOCK),
+         .handler = &dav_lock_handler,
+         .body = BODY_COLLECT,
+         .body_max = DAV_XML_BODY_MAX},
+        {.methods = HTTP_BIT(HTTP_UNLOCK), .handler = &dav_unlock_handler},
         {.methods = HTTP_BIT(HTTP_MKCOL),
          .handler = &dav_mkcol_handler,
          .body = BODY_COLLECT,

@@ -1,7 +1,7 @@
 /*
- * dav: the WebDAV surface, RFC 4918 classes 1 and 3, below "/webdav". It translates: rules live in
+ * dav: the WebDAV surface, RFC 4918 classes 1, 2 and 3, below "/webdav". It translates: rules live in
  * service/files.h, the mechanics of HTTP in http/. This header has the routes, and what the
- * handlers (dav_find.c, dav_patch.c, dav_content.c, dav_tree.c) share. Handlers run on workers
+ * handlers (dav_find.c, dav_patch.c, dav_content.c, dav_tree.c, ...) share. Handlers run on workers
  * and may wait for the disk and the database.
  */
 #ifndef OXI_DAV_DAV_H
@@ -34,6 +34,8 @@ extern const struct handler dav_update_handler;   /* PATCH */
 extern const struct handler dav_mkcol_handler;    /* MKCOL */
 extern const struct handler dav_delete_handler;   /* DELETE */
 extern const struct handler dav_transfer_handler; /* COPY, MOVE */
+extern const struct handler dav_lock_handler;     /* LOCK */
+extern const struct handler dav_unlock_handler;   /* UNLOCK */
 
 static inline struct dav *
 dav_of(const struct request *request)

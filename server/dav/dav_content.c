@@ -229,7 +229,7 @@ put_begin(struct request *request, struct err *err)
     guard = dav_guard_source(conditions);
     if (files_may_write(files, &request->principal, &request->path, size_bytes, &guard, &claim,
                         err) < 0)
-        return -1;
+        return dav_guard_refuse(conditions, err);
     ingest = ingest_new(files->store, size_bytes);
     if (!ingest) {
         files_release(files, &claim);
@@ -301,8 +301,10 @@ put_finish(struct request *request, struct err *err)
     if (check_length(put, true, err) < 0 || digest_check_end(put->check, &sum, err) < 0 ||
         ingest_finish(put->ingest, &write.content, err) < 0 ||
         files_write(dav_of(request)->files, &request->principal, &write, put->ingest, &node,
-                    &created, err) < 0)
-        return put_fail(request);
+                    &created, err) < 0) {
+        (void)put_fail(request);
+        return dav_guard_refuse(put->guard, err);
+    }
     if (put->check)
         file_sha256_remember(dav_of(request)->files, &node.content_id, &sum);
     reply_status(request, created ? 201 : 204);

@@ -13,6 +13,7 @@
 
 struct patch {
     struct update *update;
+    struct dav_guard *guard;
     struct digest_check *check;
 };
 
@@ -101,18 +102,17 @@ patch_begin(struct request *request, struct err *err)
     struct update_request update = {
         .path = &request->path, .principal = &request->principal, .mtime_us = dav_mtime(request)};
     struct patch patch = {0};
-    struct dav_guard *conditions;
 
     if (check_head(request, &update, err) < 0)
         return -1;
     if (request->reply.status != 0)
         return 0;
-    if (dav_guard_new(request, NULL, true, &conditions, err) < 0 ||
+    if (dav_guard_new(request, NULL, true, &patch.guard, err) < 0 ||
         digest_check_new(request, &patch.check, err) < 0)
         return -1;
-    update.guard = dav_guard_source(conditions);
+    update.guard = dav_guard_source(patch.guard);
     if (update_begin(dav_of(request)->files, &update, &patch.update, err) < 0)
-        return -1;
+        return dav_guard_refuse(patch.guard, err);
     request->state = arena_dup(&request->arena, &patch, sizeof(patch));
     return 0;
 }
@@ -146,9 +146,12 @@ patch_finish(struct request *request, struct err *err)
 
     if (!patch)
         return 0;
-    if (digest_check_end(patch->check, &sum, err) < 0 ||
-        update_finish(patch->update, &node, err) < 0)
+    if (digest_check_end(patch->check, &sum, err) < 0)
         return patch_fail(patch);
+    if (update_finish(patch->update, &node, err) < 0) {
+        (void)patch_fail(patch);
+        return dav_guard_refuse(patch->guard, err);
+    }
     reply_status(request, 204);
     dav_entity_headers(request, &node);
     dav_mtime_accepted(request, dav_mtime(request));
