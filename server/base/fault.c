@@ -30,6 +30,7 @@ static const struct {
     {"ingest.put.before", KIND_POINT},
     {"blob.put.create", KIND_CALL},
     {"blob.put.write", KIND_WRITE},
+    {"blob.put.start", KIND_CALL}, /* of the write-out */
     {"ingest.put.after", KIND_POINT},
     {"ingest.sync.before", KIND_POINT}, /* everything written, nothing synced */
     {"blob.sync.open", KIND_CALL},
@@ -68,12 +69,14 @@ static const struct {
     {"purge.committed", KIND_POINT}, /* a step */
 
     /* Collect and sweep. */
-    {"collect.contents", KIND_POINT}, /* rows deleted */
+    {"collect.contents", KIND_POINT}, /* rows deleted, COMMIT is next */
+    {"collect.proved", KIND_POINT},
     {"collect.chunks", KIND_POINT},   /* rows deleted, COMMIT is next */
     {"collect.committed", KIND_POINT},
     {"collect.remove", KIND_POINT}, /* before each blob */
     {"blob.list", KIND_CALL},
     {"sweep.listed", KIND_POINT},
+    {"sweep.condemned", KIND_POINT},
     {"sweep.remove", KIND_POINT}, /* before each blob */
     {"blob.remove", KIND_CALL},
 

@@ -34,6 +34,7 @@ enum metric_counter {
     METRIC_CHUNK_CORRUPT, /* checks that failed after all tries */
     METRIC_CHUNK_REREADS,
     METRIC_CHUNK_QUARANTINED,           /* by this process */
+    METRIC_CHUNK_HEALED,                /* by an upload to this process */
     METRIC_CHUNK_READ_OUTPUT_BYTES_LZ4, /* of packed chunks: storage/container/container_tally.h */
     METRIC_CHUNK_READ_OUTPUT_BYTES_ZSTD,
     METRIC_CHUNK_READ_STORED_BYTES_LZ4,
@@ -62,6 +63,7 @@ enum metric_counter {
     METRIC_COLLECTED_CHUNKS,
     METRIC_COLLECTED_BYTES,
     METRIC_SWEPT_BLOBS,
+    METRIC_REFERENCES_REPAIRED,
     METRIC_AUTH_OK,
     METRIC_AUTH_FAILED,
     METRIC_AUTH_HASHES, /* Argon2id runs */

@@ -41,11 +41,17 @@ wrap_content(const struct digest *content_id, const char *what, struct err *err)
  *
  * A known chunk is offered with quarantined_at set: there are no new bytes of it, so it never
  * heals. HEALED is for the row of a chunk that was there.
+ *
+ * OFFSET 0 makes it one look at the index of swept per written chunk, however many rows that has.
  */
 #define SOURCE_COLUMNS "id, generation, size_bytes, stored_bytes, codec, check_xxh3"
 #define HEALED(column)                                                                             \
     column " = case when chunks.quarantined_at is not null and excluded.quarantined_at is null"    \
            " then excluded." column " else chunks." column " end"
+#define HEALED_COLUMNS                                                                             \
+    HEALED("generation")                                                                           \
+    ", " HEALED("size_bytes") ", " HEALED("stored_bytes") ", " HEALED("codec") ", " HEALED(        \
+        "check_xxh3")
 
 static const char SQL_ATTACH[] =
     "with content as ("
@@ -67,29 +73,35 @@ static const char SQL_ATTACH[] =
     "    s.quarantined_at, 1"
     "  from content join source s on content.is_new"
     "  order by s.id"
-    "  on conflict (id) do update set refs = chunks.refs + 1, unreferenced_at = null, " HEALED("generation") ", " HEALED("size_bytes") ", " HEALED("stored_bytes") ", " HEALED(
-        "codec") ", " HEALED("check_xxh3") ","
-                                           "    verified_at = case when chunks.quarantined_at is not null"
-                                           "      and excluded.quarantined_at is null then now() else chunks.verified_at end,"
-                                           "    quarantined_at = case when excluded.quarantined_at is null then null"
-                                           "      else chunks.quarantined_at end"
-                                           "  returning id, generation, xmax = 0 as is_new, quarantined_at is not null as is_bad"
-                                           "), sick as materialized ("
-                                           "  select w.*"
-                                           "  from content join written w on not content.is_new join chunks c on c.id = w.id"
-                                           "  where c.quarantined_at is not null"
-                                           "  order by c.id for no key update of c"
-                                           "), healed as ("
-                                           "  update chunks c set generation = s.generation, size_bytes = s.size_bytes,"
-                                           "    stored_bytes = s.stored_bytes, codec = s.codec, check_xxh3 = s.check_xxh3,"
-                                           "    verified_at = now(), quarantined_at = null"
-                                           "  from sick s where c.id = s.id"
-                                           ") "
-                                           "select null::bytea, 0::bigint, is_new, not is_new and exists ("
-                                           "    select 1 from unnest($11::bytea[]) as known (id) join chunks c on c.id = known.id"
-                                           "    where c.quarantined_at is not null) "
-                                           "from content "
-                                           "union all select id, generation, is_new, is_bad from named";
+    "  on conflict (id) do update set refs = chunks.refs + 1, unreferenced_at = null,"
+    "    " HEALED_COLUMNS ","
+    "    verified_at = case when chunks.quarantined_at is not null"
+    "      and excluded.quarantined_at is null then now() else chunks.verified_at end,"
+    "    quarantined_at = case when excluded.quarantined_at is null then null"
+    "      else chunks.quarantined_at end"
+    "  returning id, generation, xmax = 0 as is_new, quarantined_at is not null as is_bad,"
+    "    verified_at = now() as is_healed"
+    "), sick as materialized ("
+    "  select w.*"
+    "  from content join written w on not content.is_new join chunks c on c.id = w.id"
+    "  where c.quarantined_at is not null"
+    "  order by c.id for no key update of c"
+    "), healed as ("
+    "  update chunks c set generation = s.generation, size_bytes = s.size_bytes,"
+    "    stored_bytes = s.stored_bytes, codec = s.codec, check_xxh3 = s.check_xxh3,"
+    "    verified_at = now(), quarantined_at = null"
+    "  from sick s where c.id = s.id"
+    ") "
+    "select null::bytea, 0::bigint, is_new,"
+    "  not is_new and exists ("
+    "    select 1 from unnest($11::bytea[]) as known (id) join chunks c on c.id = known.id"
+    "    where c.quarantined_at is not null)"
+    "  or exists ("
+    "    select 1 from written w cross join lateral ("
+    "      select 1 from swept s where s.id = w.id and s.generation = w.generation offset 0) s),"
+    "  (select count(*) from sick) + (select count(*) from named where is_healed) "
+    "from content "
+    "union all select id, generation, is_new, is_bad, 0 from named";
 
 static void
 add_written(struct pg_params *params, const struct stored_chunk *written, size_t count)
@@ -222,7 +234,7 @@ find_losers(struct pg_conn *conn, const struct ingest_content *content, size_t *
 
 int
 chunk_repo_attach(struct pg_conn *conn, const struct ingest_content *content, size_t *losers,
-                  size_t *ret_loser_count, struct err *err)
+                  size_t *ret_loser_count, size_t *ret_healed, struct err *err)
 {
     AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
     AUTO_ROWS struct pg_rows *rows = NULL;
@@ -237,6 +249,7 @@ chunk_repo_attach(struct pg_conn *conn, const struct ingest_content *content, si
         return wrap_content(&content->content_id, "attach content", err);
     if (pg_int(rows, 0, 3) != 0)
         return lease_lost(err);
+    *ret_healed = (size_t)pg_int(rows, 0, 4);
     if (pg_int(rows, 0, 2) == 0)
         return find_losers(conn, content, losers, ret_loser_count, err);
     return read_losers(rows, content, losers, ret_loser_count, err);

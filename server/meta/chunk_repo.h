@@ -25,11 +25,14 @@ struct chunk_index *chunk_repo_index(struct pg_pool *pool);
  * those written chunks that the rows do not name, because another upload was first (all of them
  * when the content itself was there already). A quarantined chunk that was written is healed: its
  * row takes over the new blob, and the old one, which no row names then, is left to the sweep.
- * ERR_BUSY: a lease ran out and a chunk is gone, or one that was not written is quarantined by now;
- * the upload must be sent again.
+ * ERR_BUSY: a lease ran out and a chunk is gone, one that was not written is quarantined by now, or
+ * one that was written was swept; the upload must be sent again. *ret_healed: how many were healed.
+ *
+ * The transaction must have changed something before, as node_repo_lock_space() does: that is how
+ * a sweep knows of it.
  */
 int chunk_repo_attach(struct pg_conn *conn, const struct ingest_content *content, size_t *losers,
-                      size_t *ret_loser_count, struct err *err);
+                      size_t *ret_loser_count, size_t *ret_healed, struct err *err);
 
 /* For each blob, an id and a generation (unsigned, in int64_t's bits): does a row name it? */
 int chunk_repo_named(struct pg_conn *conn, const struct digest *ids, const int64_t *generations,
@@ -41,6 +44,25 @@ int chunk_repo_ref(struct pg_conn *conn, const struct digest *content_id, int64_
 /* amount references less; at 0 the content waits for the collector. */
 int chunk_repo_unref(struct pg_conn *conn, const struct digest *content_id, int64_t amount,
                      struct err *err);
+
+/* --- giving back (chunk_repo_collect.c); see storage/chunk_index.h --- */
+
+int chunk_repo_collect_contents(struct pg_conn *conn, int64_t grace_secs, size_t *ret_count,
+                                struct err *err);
+/* In a transaction. */
+int chunk_repo_prove(struct pg_conn *conn, int64_t grace_secs, struct proved_chunk *chunks,
+                     size_t cap, size_t *ret_count, struct err *err);
+int chunk_repo_collect(struct pg_conn *conn, const struct proved_chunk *chunks, size_t count,
+                       bool *ret_gone, struct err *err);
+/* No chunk_repo_attach() that begins after this has been committed takes one of these blobs. */
+int chunk_repo_condemn(struct pg_conn *conn, const struct digest *ids, const int64_t *generations,
+                       size_t count, struct err *err);
+/* Of the numbers that transactions which change something draw one after the other: that of the
+ * oldest which is open, and the one to be drawn next. */
+int chunk_repo_horizon(struct pg_conn *conn, int64_t *ret_oldest, int64_t *ret_next,
+                       struct err *err);
+
+/* --- totals --- */
 
 struct chunk_totals {
     uint64_t chunks;

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
@@ -14,7 +15,12 @@
 #include "base/mem.h"
 #include "meta/chunk_repo.h"
 
-enum { FILES_LOGGED = 5, SEARCH_SHARE = 10 };
+enum {
+    FILES_LOGGED = 5,
+    SEARCH_SHARE = 10,
+    HORIZON_WAIT_MS = 5000, /* registering an upload takes less */
+    HORIZON_PAUSE_MS = 5,
+};
 
 struct pool_index {
     struct chunk_index base;
@@ -190,132 +196,98 @@ index_load_manifest(struct chunk_index *index, const struct digest *content_id,
 
 /* --- collect --- */
 
-/*
- * Contents first, oldest first, as many as have about 20,000 chunks together (at least one). A
- * reference count alone does not delete: a content some node names stays. Counts that would fall
- * below 0 fail the whole batch, which keeps everything until somebody repairs.
- */
-static const char SQL_COLLECT_CONTENTS[] =
-    "with oldest as materialized ("
-    "  select id, chunk_count, unreferenced_at from contents"
-    "  where unreferenced_at <= now() - $1 * interval '1 second'"
-    "  order by unreferenced_at limit 200"
-    "), batch as materialized ("
-    "  select id, sum(chunk_count) over (order by unreferenced_at, id) - chunk_count as before"
-    "  from oldest"
-    "), taken as materialized ("
-    "  select c.id from contents c join batch b on b.id = c.id"
-    "  where b.before < 20000 and c.unreferenced_at is not null"
-    "    and not exists (select 1 from nodes n where n.content_id = c.id)"
-    "  for update of c skip locked"
-    "), gone as ("
-    "  delete from contents c using taken where c.id = taken.id"
-    "  returning c.id, c.chunk_count, c.chunks || ''::bytea as packed"
-    "), named as materialized ("
-    "  select p.id, count(*) as amount"
-    "  from gone g cross join lateral ("
-    "    select distinct substring(g.packed from (i * 36 + 1)::integer for 32) as id"
-    "    from generate_series(0, g.chunk_count - 1) as i) p"
-    "  group by p.id"
-    "), locked as materialized ("
-    "  select c.id, n.amount from chunks c join named n on n.id = c.id"
-    "  order by c.id for no key update of c"
-    "), freed as ("
-    "  update chunks c set refs = c.refs - locked.amount,"
-    "    unreferenced_at = case when c.refs = locked.amount then now() end"
-    "  from locked where c.id = locked.id"
-    "  returning c.id"
-    ") "
-    "select (select count(*) from gone), (select count(*) from named),"
-    " (select count(*) from freed)";
-
-static const char SQL_COLLECT_CHUNKS[] =
-    "with taken as materialized ("
-    "  select id from chunks"
-    "  where unreferenced_at <= now() - $1 * interval '1 second'"
-    "    and (lease_until is null or lease_until < now())"
-    "  order by unreferenced_at limit $2 for update skip locked"
-    ") "
-    "delete from chunks c using taken where c.id = taken.id "
-    "returning c.id, c.generation, c.stored_bytes";
-
-struct collect_work {
+struct contents_work {
     int64_t grace_secs;
-    struct blob_key *keys;
-    uint32_t *stored_bytes;
-    size_t cap;
     size_t count;
-    int64_t content_count;
 };
 
 static int
-collect_contents(struct pg_conn *conn, struct collect_work *work, struct err *err)
+work_contents(struct pg_conn *conn, void *ctx, struct err *err)
 {
-    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
-    AUTO_ROWS struct pg_rows *rows = NULL;
+    struct contents_work *work = ctx;
 
-    pg_add_int(&params, work->grace_secs);
-    if (pg_run(conn, SQL_COLLECT_CONTENTS, &params, &rows, err) < 0)
+    if (chunk_repo_collect_contents(conn, work->grace_secs, &work->count, err) < 0)
         return -1;
-    work->content_count = pg_int(rows, 0, 0);
-    if (pg_int(rows, 0, 1) != pg_int(rows, 0, 2))
-        log_error("chunks without a row, named by contents just deleted: count=%lld",
-                  (long long)(pg_int(rows, 0, 1) - pg_int(rows, 0, 2)));
+    FAULT_POINT("collect.contents");
     return 0;
 }
 
 static int
-collect_chunks(struct pg_conn *conn, struct collect_work *work, struct err *err)
+index_collect_contents(struct chunk_index *index, int64_t grace_secs, size_t *ret_count,
+                       struct err *err)
 {
-    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
-    AUTO_ROWS struct pg_rows *rows = NULL;
+    struct contents_work work = {grace_secs, 0};
 
-    pg_add_int(&params, work->grace_secs);
-    pg_add_int(&params, (int64_t)work->cap);
-    if (pg_run(conn, SQL_COLLECT_CHUNKS, &params, &rows, err) < 0)
+    if (pg_pool_transact(pool_of(index), work_contents, &work, NULL, err) < 0)
         return -1;
-    work->count = (size_t)pg_count(rows);
-    for (int row = 0; row < pg_count(rows); row++) {
-        work->keys[row].id = pg_digest(rows, row, 0);
-        work->keys[row].generation = (uint64_t)pg_int(rows, row, 1);
-        work->stored_bytes[row] = (uint32_t)pg_int(rows, row, 2);
-    }
+    *ret_count = work.count;
     return 0;
 }
+
+struct prove_work {
+    int64_t grace_secs;
+    struct proved_chunk *chunks;
+    size_t cap;
+    size_t count;
+};
+
+static int
+work_prove(struct pg_conn *conn, void *ctx, struct err *err)
+{
+    struct prove_work *work = ctx;
+
+    return chunk_repo_prove(conn, work->grace_secs, work->chunks, work->cap, &work->count, err);
+}
+
+static int
+index_prove(struct chunk_index *index, int64_t grace_secs, struct proved_chunk *chunks, size_t cap,
+            size_t *ret_count, struct err *err)
+{
+    struct prove_work work = {grace_secs, chunks, cap, 0};
+
+    if (pg_pool_transact(pool_of(index), work_prove, &work, NULL, err) < 0)
+        return -1;
+    FAULT_POINT("collect.proved");
+    *ret_count = work.count;
+    return 0;
+}
+
+struct collect_work {
+    const struct proved_chunk *chunks;
+    size_t count;
+    bool *gone;
+};
 
 static int
 work_collect(struct pg_conn *conn, void *ctx, struct err *err)
 {
-    if (collect_contents(conn, ctx, err) < 0)
-        return -1;
-    FAULT_POINT("collect.contents");
-    if (collect_chunks(conn, ctx, err) < 0)
+    struct collect_work *work = ctx;
+
+    if (chunk_repo_collect(conn, work->chunks, work->count, work->gone, err) < 0)
         return -1;
     FAULT_POINT("collect.chunks");
     return 0;
 }
 
-/* Returns keys after a certain commit only: when it is not known, the sweep finds the blobs. */
+/* Says that rows are gone after a certain commit only: when it is not known, the sweep finds the
+ * blobs. */
 static int
-index_collect(struct chunk_index *index, int64_t grace_secs, struct blob_key *keys,
-              uint32_t *stored_bytes, size_t cap, size_t *ret_count, bool *ret_more,
-              struct err *err)
+index_collect(struct chunk_index *index, const struct proved_chunk *chunks, size_t count,
+              bool *ret_gone, struct err *err)
 {
-    struct collect_work work = {grace_secs, keys, stored_bytes, cap, 0, 0};
+    struct collect_work work = {chunks, count, ret_gone};
 
     if (pg_pool_transact(pool_of(index), work_collect, &work, NULL, err) < 0)
-        return err_wrap(err, "collect");
+        return -1;
     FAULT_POINT("collect.committed");
-    *ret_count = work.count;
-    *ret_more = work.content_count > 0 || work.count > 0;
     return 0;
 }
 
-/* --- named --- */
+/* --- named, condemned --- */
 
 struct named_work {
-    const struct digest *ids;
-    const int64_t *generations;
+    struct digest *ids;
+    int64_t *generations;
     size_t count;
     bool *named;
 };
@@ -329,8 +301,70 @@ work_named(struct pg_conn *conn, void *ctx, struct err *err)
 }
 
 static int
-index_named(struct chunk_index *index, const struct blob_key *keys, size_t count, bool *ret_named,
-            struct err *err)
+work_condemn(struct pg_conn *conn, void *ctx, struct err *err)
+{
+    struct named_work *work = ctx;
+
+    return chunk_repo_condemn(conn, work->ids, work->generations, work->count, err);
+}
+
+struct horizon_work {
+    int64_t oldest;
+    int64_t next;
+};
+
+static int
+work_horizon(struct pg_conn *conn, void *ctx, struct err *err)
+{
+    struct horizon_work *work = ctx;
+
+    return chunk_repo_horizon(conn, &work->oldest, &work->next, err);
+}
+
+/*
+ * Until every transaction that is open now is over. An upload whose statement did not see what was
+ * condemned had begun to change something before, so it is among them; after that, what it has
+ * registered is there to be seen. So uploads need no lock against the sweep.
+ */
+static int
+wait_for_open_transactions(struct pg_pool *pool, struct err *err)
+{
+    struct timespec pause = {0, HORIZON_PAUSE_MS * 1000000L};
+    int64_t deadline_us = clock_mono_us() + HORIZON_WAIT_MS * INT64_C(1000);
+    struct horizon_work begun, now;
+
+    if (pg_pool_run(pool, work_horizon, &begun, err) < 0)
+        return -1;
+    for (now = begun; now.oldest < begun.next;) {
+        if (clock_mono_us() > deadline_us)
+            return err_set(err, ERR_BUSY, "a transaction of the database stays open");
+        (void)nanosleep(&pause, NULL);
+        if (pg_pool_run(pool, work_horizon, &now, err) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int
+run_condemn(struct pg_pool *pool, struct named_work *work, struct err *err)
+{
+    if (pg_pool_run(pool, work_condemn, work, err) < 0 ||
+        wait_for_open_transactions(pool, err) < 0 || pg_pool_run(pool, work_named, work, err) < 0)
+        return err_wrap(err, "condemn %zu blobs", work->count);
+    return 0;
+}
+
+static int
+run_named(struct pg_pool *pool, struct named_work *work, struct err *err)
+{
+    if (pg_pool_run(pool, work_named, work, err) < 0)
+        return err_wrap(err, "look up %zu blobs", work->count);
+    return 0;
+}
+
+static int
+ask_about(struct chunk_index *index, const struct blob_key *keys, size_t count, bool *ret_named,
+          int (*run)(struct pg_pool *, struct named_work *, struct err *), struct err *err)
 {
     AUTO_FREE struct digest *ids = mem_array(count, sizeof(*ids));
     AUTO_FREE int64_t *generations = mem_array(count, sizeof(*generations));
@@ -340,9 +374,21 @@ index_named(struct chunk_index *index, const struct blob_key *keys, size_t count
         ids[i] = keys[i].id;
         generations[i] = (int64_t)keys[i].generation;
     }
-    if (pg_pool_run(pool_of(index), work_named, &work, err) < 0)
-        return err_wrap(err, "look up %zu blobs", count);
-    return 0;
+    return run(pool_of(index), &work, err);
+}
+
+static int
+index_named(struct chunk_index *index, const struct blob_key *keys, size_t count, bool *ret_named,
+            struct err *err)
+{
+    return ask_about(index, keys, count, ret_named, run_named, err);
+}
+
+static int
+index_condemn(struct chunk_index *index, const struct blob_key *keys, size_t count, bool *ret_named,
+              struct err *err)
+{
+    return ask_about(index, keys, count, ret_named, run_condemn, err);
 }
 
 /* --- quarantine --- */
@@ -457,8 +503,11 @@ index_quarantine(struct chunk_index *index, const struct blob_key *key, const ch
 static const struct chunk_index_ops index_ops = {
     .lease = index_lease,
     .load_manifest = index_load_manifest,
+    .collect_contents = index_collect_contents,
+    .prove = index_prove,
     .collect = index_collect,
     .named = index_named,
+    .condemn = index_condemn,
     .quarantine = index_quarantine,
 };
 

@@ -130,6 +130,7 @@ struct write_job {
     int64_t now_us;
     size_t *losers;
     size_t loser_count;
+    size_t healed_count;
     struct node node;
     bool created;
 };
@@ -138,7 +139,8 @@ static int
 attach(struct pg_conn *conn, struct write_job *job, struct err *err)
 {
     job->loser_count = 0;
-    if (chunk_repo_attach(conn, job->write->content, job->losers, &job->loser_count, err) < 0)
+    if (chunk_repo_attach(conn, job->write->content, job->losers, &job->loser_count,
+                          &job->healed_count, err) < 0)
         return -1;
     FAULT_POINT("register.attached");
     return 0;
@@ -244,6 +246,7 @@ settle(struct write_job *job, enum pg_outcome outcome, struct ingest *ingest, st
         if (job->write->claim)
             job->write->claim->quota.id = 0; /* ended with the transaction */
         FAULT_POINT("register.committed");
+        metric_add(METRIC_CHUNK_HEALED, job->healed_count);
         ingest_keep(ingest, job->losers, job->loser_count);
         FAULT_POINT("register.kept");
         return 0;

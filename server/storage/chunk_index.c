@@ -25,12 +25,26 @@ chunk_index_load_manifest(struct chunk_index *index, const struct digest *conten
 }
 
 int
-chunk_index_collect(struct chunk_index *index, int64_t grace_secs, struct blob_key *keys,
-                    uint32_t *stored_bytes, size_t cap, size_t *ret_count, bool *ret_more,
-                    struct err *err)
+chunk_index_collect_contents(struct chunk_index *index, int64_t grace_secs, size_t *ret_count,
+                             struct err *err)
 {
-    return index->ops->collect(index, grace_secs, keys, stored_bytes, cap, ret_count, ret_more,
-                               err);
+    return index->ops->collect_contents(index, grace_secs, ret_count, err);
+}
+
+int
+chunk_index_prove(struct chunk_index *index, int64_t grace_secs, struct proved_chunk *chunks,
+                  size_t cap, size_t *ret_count, struct err *err)
+{
+    return index->ops->prove(index, grace_secs, chunks, cap, ret_count, err);
+}
+
+int
+chunk_index_collect(struct chunk_index *index, const struct proved_chunk *chunks, size_t count,
+                    bool *ret_gone, struct err *err)
+{
+    if (count == 0)
+        return 0;
+    return index->ops->collect(index, chunks, count, ret_gone, err);
 }
 
 int
@@ -40,6 +54,15 @@ chunk_index_named(struct chunk_index *index, const struct blob_key *keys, size_t
     if (count == 0)
         return 0;
     return index->ops->named(index, keys, count, ret_named, err);
+}
+
+int
+chunk_index_condemn(struct chunk_index *index, const struct blob_key *keys, size_t count,
+                    bool *ret_named, struct err *err)
+{
+    if (count == 0)
+        return 0;
+    return index->ops->condemn(index, keys, count, ret_named, err);
 }
 
 int

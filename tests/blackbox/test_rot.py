@@ -127,6 +127,8 @@ def test_a_bad_chunk_is_never_served_is_told_and_healed(server, tree, damage, pl
     assert verify(server, "--repair")[0] == 1, "that repairs no bytes"
 
     assert tree.put("file", data).status == 204
+    assert server.metrics()["oxicloud_chunk_healed_total"] == \
+        before["oxicloud_chunk_healed_total"] + 1
     assert tree.read("file") == data
     assert tree.read("copy") == data, "the chunk is healed for every file that has it"
     assert tree.read("longer")[:len(data)] == data

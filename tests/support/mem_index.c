@@ -39,6 +39,8 @@ struct mem_index {
     size_t chunk_count, chunk_cap;
     struct content_row *contents;
     size_t content_count, content_cap;
+    struct blob_key *swept;
+    size_t swept_count, swept_cap;
     struct question questions[MEM_QUESTION_COUNT];
 };
 
@@ -142,30 +144,82 @@ drop_content(struct mem_index *mem, struct content_row *content)
 }
 
 static int
-mem_collect(struct chunk_index *index, int64_t grace_secs, struct blob_key *keys,
-            uint32_t *stored_bytes, size_t cap, size_t *ret_count, bool *ret_more, struct err *err)
+mem_collect_contents(struct chunk_index *index, int64_t grace_secs, size_t *ret_count,
+                     struct err *err)
 {
     struct mem_index *mem = mem_of(index);
-    int64_t newest = mem->now - grace_secs;
 
     LOCK_SCOPE(&mem->lock);
     if (ask(mem, MEM_COLLECT, err) < 0)
         return -1;
-    for (size_t i = mem->content_count; i-- > 0;) {
-        if (mem->contents[i].ref_count == 0 && mem->contents[i].unreferenced_at <= newest)
-            drop_content(mem, &mem->contents[i]);
-    }
     *ret_count = 0;
-    for (size_t i = mem->chunk_count; i-- > 0 && *ret_count < cap;) {
+    for (size_t i = mem->content_count; i-- > 0;) {
+        struct content_row *content = &mem->contents[i];
+
+        if (content->ref_count > 0 || content->unreferenced_at > mem->now - grace_secs)
+            continue;
+        drop_content(mem, content);
+        ++*ret_count;
+    }
+    return 0;
+}
+
+static bool
+is_named(const struct mem_index *mem, const struct digest *id)
+{
+    for (size_t i = 0; i < mem->content_count; i++)
+        for (size_t j = 0; j < mem->contents[i].distinct_count; j++)
+            if (digest_eq(&mem->contents[i].distinct_ids[j], id))
+                return true;
+    return false;
+}
+
+static bool
+is_collectable(const struct mem_index *mem, const struct chunk_row *row)
+{
+    return row->ref_count == 0 && row->lease_until <= mem->now && !is_named(mem, &row->chunk.id);
+}
+
+static int
+mem_prove(struct chunk_index *index, int64_t grace_secs, struct proved_chunk *chunks, size_t cap,
+          size_t *ret_count, struct err *err)
+{
+    struct mem_index *mem = mem_of(index);
+
+    LOCK_SCOPE(&mem->lock);
+    if (ask(mem, MEM_PROVE, err) < 0)
+        return -1;
+    *ret_count = 0;
+    for (size_t i = 0; i < mem->chunk_count && *ret_count < cap; i++) {
         struct chunk_row *row = &mem->chunks[i];
 
-        if (row->ref_count > 0 || row->lease_until > mem->now || row->unreferenced_at > newest)
-            continue;
-        keys[*ret_count] = (struct blob_key){row->chunk.id, row->chunk.generation};
-        stored_bytes[(*ret_count)++] = row->chunk.stored_bytes;
-        *row = mem->chunks[--mem->chunk_count];
+        if (is_collectable(mem, row) && row->unreferenced_at <= mem->now - grace_secs)
+            chunks[(*ret_count)++] = (struct proved_chunk){
+                .key = {row->chunk.id, row->chunk.generation},
+                .stored_bytes = row->chunk.stored_bytes,
+            };
     }
-    *ret_more = *ret_count == cap;
+    return 0;
+}
+
+/* Asks everything again, which is as good as a version of the row. */
+static int
+mem_collect(struct chunk_index *index, const struct proved_chunk *chunks, size_t count,
+            bool *ret_gone, struct err *err)
+{
+    struct mem_index *mem = mem_of(index);
+
+    LOCK_SCOPE(&mem->lock);
+    if (ask(mem, MEM_COLLECT, err) < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++) {
+        struct chunk_row *row = find_chunk(mem, &chunks[i].key.id);
+
+        ret_gone[i] = row != NULL && row->chunk.generation == chunks[i].key.generation &&
+                      is_collectable(mem, row);
+        if (ret_gone[i])
+            *row = mem->chunks[--mem->chunk_count];
+    }
     return 0;
 }
 
@@ -183,6 +237,23 @@ mem_named(struct chunk_index *index, const struct blob_key *keys, size_t count, 
 
         ret_named[i] = row != NULL && row->chunk.generation == keys[i].generation;
     }
+    return 0;
+}
+
+static int
+mem_condemn(struct chunk_index *index, const struct blob_key *keys, size_t count, bool *ret_named,
+            struct err *err)
+{
+    struct mem_index *mem = mem_of(index);
+
+    if (mem_named(index, keys, count, ret_named, err) < 0)
+        return -1;
+    LOCK_SCOPE(&mem->lock);
+    if (ask(mem, MEM_CONDEMN, err) < 0)
+        return -1;
+    mem->swept = mem_grow(mem->swept, &mem->swept_cap, mem->swept_count + count, sizeof(*keys));
+    memcpy(mem->swept + mem->swept_count, keys, count * sizeof(*keys));
+    mem->swept_count += count;
     return 0;
 }
 
@@ -209,8 +280,11 @@ mem_quarantine(struct chunk_index *index, const struct blob_key *key, const char
 static const struct chunk_index_ops MEM_OPS = {
     .lease = mem_lease,
     .load_manifest = mem_load_manifest,
+    .collect_contents = mem_collect_contents,
+    .prove = mem_prove,
     .collect = mem_collect,
     .named = mem_named,
+    .condemn = mem_condemn,
     .quarantine = mem_quarantine,
 };
 
@@ -234,6 +308,7 @@ mem_index_free(struct chunk_index *index)
     pthread_mutex_destroy(&mem->lock);
     free(mem->contents);
     free(mem->chunks);
+    free(mem->swept);
     free(mem);
 }
 
@@ -268,9 +343,22 @@ has_written(const struct ingest_content *content, const struct digest *id)
     return false;
 }
 
+static bool
+was_swept(const struct mem_index *mem, const struct stored_chunk *chunk)
+{
+    for (size_t i = 0; i < mem->swept_count; i++)
+        if (digest_eq(&mem->swept[i].id, &chunk->id) &&
+            mem->swept[i].generation == chunk->generation)
+            return true;
+    return false;
+}
+
 static int
 check_rows(struct mem_index *mem, const struct ingest_content *content, struct err *err)
 {
+    for (size_t i = 0; i < content->written_count; i++)
+        if (was_swept(mem, &content->written[i]))
+            return err_set(err, ERR_BUSY, "a chunk was swept");
     for (size_t i = 0; i < content->distinct_count; i++) {
         const struct digest *id = &content->distinct_ids[i];
         const struct chunk_row *row = find_chunk(mem, id);

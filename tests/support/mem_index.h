@@ -12,8 +12,10 @@
 enum mem_question {
     MEM_LEASE,
     MEM_LOAD_MANIFEST,
-    MEM_COLLECT,
+    MEM_COLLECT, /* contents or chunks */
+    MEM_PROVE,
     MEM_NAMED,
+    MEM_CONDEMN,
     MEM_QUARANTINE,
     MEM_QUESTION_COUNT,
 };
@@ -29,7 +31,7 @@ unsigned mem_index_asked(struct chunk_index *index, enum mem_question question);
 /*
  * A node names the content from now on. losers holds content->written_count indexes: those whose
  * chunk another upload had registered. A quarantined chunk that was written is healed. ERR_BUSY: a
- * chunk is gone, or quarantined and not written; nothing was changed.
+ * chunk is gone, swept, or quarantined and not written; nothing was changed.
  */
 int mem_index_register(struct chunk_index *index, const struct ingest_content *content,
                        size_t *losers, size_t *ret_loser_count, struct err *err);

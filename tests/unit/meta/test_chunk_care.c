@@ -107,6 +107,7 @@ test_the_same_file_uploaded_again_heals(void **state)
     quarantine(index, key_of(&upload, 2));
     assert_int_equal(lease_upload(index, &again, (int[]){1, 2, 3}, 3), 1);
     attach(db, &again);
+    assert_int_equal(again.healed_count, 2);
     assert_int_equal(again.loser_count, 0);
     assert_stored(index, &again, true);
     assert_int_equal(test_db_number(db, SQL_QUARANTINED), 0);

@@ -31,6 +31,7 @@ struct upload {
     struct stored_chunk written[CHUNKS_MAX];
     size_t losers[CHUNKS_MAX];
     size_t loser_count;
+    size_t healed_count;
 };
 
 static inline struct digest
@@ -104,7 +105,8 @@ work_attach(struct pg_conn *conn, void *ctx, struct err *err)
 {
     struct upload *upload = ctx;
 
-    return chunk_repo_attach(conn, &upload->content, upload->losers, &upload->loser_count, err);
+    return chunk_repo_attach(conn, &upload->content, upload->losers, &upload->loser_count,
+                             &upload->healed_count, err);
 }
 
 static inline void
@@ -165,24 +167,60 @@ unref(struct test_db *db, const struct upload *upload)
         fail_msg("%s", err.msg);
 }
 
-/* Collects until there is no more; returns how many blobs. */
+enum { PROVED_AT_ONCE = 16 };
+
+static inline size_t
+prove(struct chunk_index *index, int64_t grace_secs, struct proved_chunk chunks[PROVED_AT_ONCE])
+{
+    struct err err = {0};
+    size_t count;
+
+    if (chunk_index_prove(index, grace_secs, chunks, PROVED_AT_ONCE, &count, &err) < 0)
+        fail_msg("%s", err.msg);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(chunks[i].stored_bytes, CHUNK_SIZE);
+    return count;
+}
+
+/* How many of them are gone then. */
+static inline size_t
+collect_proved(struct chunk_index *index, const struct proved_chunk *chunks, size_t count)
+{
+    bool gone[PROVED_AT_ONCE];
+    struct err err = {0};
+    size_t gone_count = 0;
+
+    if (chunk_index_collect(index, chunks, count, gone, &err) < 0)
+        fail_msg("%s", err.msg);
+    for (size_t i = 0; i < count; i++)
+        gone_count += gone[i];
+    return gone_count;
+}
+
+static inline void
+collect_contents(struct chunk_index *index, int64_t grace_secs)
+{
+    struct err err = {0};
+    size_t count = 1;
+
+    while (count > 0)
+        if (chunk_index_collect_contents(index, grace_secs, &count, &err) < 0)
+            fail_msg("%s", err.msg);
+}
+
+/* Collects until there is no more; returns how many chunks. */
 static inline size_t
 collect_all(struct chunk_index *index, int64_t grace_secs)
 {
-    struct blob_key keys[16];
-    uint32_t stored_bytes[16];
-    struct err err = {0};
-    bool more = true;
-    size_t total = 0;
+    struct proved_chunk chunks[PROVED_AT_ONCE];
+    size_t total = 0, gone = 1;
 
-    while (more) {
-        size_t count;
+    collect_contents(index, grace_secs);
+    while (gone > 0) {
+        size_t count = prove(index, grace_secs, chunks);
 
-        if (chunk_index_collect(index, grace_secs, keys, stored_bytes, 16, &count, &more, &err) < 0)
-            fail_msg("%s", err.msg);
-        for (size_t i = 0; i < count; i++)
-            assert_int_equal(stored_bytes[i], CHUNK_SIZE);
-        total += count;
+        gone = collect_proved(index, chunks, count);
+        total += gone;
     }
     return total;
 }

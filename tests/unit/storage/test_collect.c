@@ -213,6 +213,67 @@ test_an_upload_whose_blobs_were_swept_fails(void **state)
     mem_store_free(mem);
 }
 
+/* The clock is set between the last look at the blobs and the transaction. */
+static void
+test_an_upload_that_was_swept_at_the_last_moment_is_not_registered(void **state)
+{
+    struct mem_store *mem = mem_store_new(THREADS, QUEUE);
+    struct ingest *ingest = ingest_new(&mem->store, NOISE_BYTES);
+    const struct ingest_content *content;
+    struct err err = {0};
+    size_t losers[64], loser_count;
+
+    (void)state;
+    assert_int_equal(ingest_push(ingest, noise, NOISE_BYTES, &err), 0);
+    assert_int_equal(ingest_finish(ingest, &content, &err), 0);
+    assert_true(content->written_count <= 64);
+    mem_backend_age(mem->backend, 2 * MEM_STORE_LEASE_SECS + 60);
+    assert_int_equal(sweep(mem, 0).blob_count, content->written_count);
+    assert_int_equal(mem_index_register(mem->index, content, losers, &loser_count, &err), -1);
+    assert_int_equal(err.code, ERR_BUSY);
+    ingest_free(ingest);
+    mem_store_add(mem, noise, NOISE_BYTES); /* once more, under other names */
+    assert_int_equal(sweep(mem, 0).blob_count, 0);
+    mem_store_free(mem);
+}
+
+static void
+test_what_cannot_be_condemned_is_not_swept(void **state)
+{
+    struct mem_store *mem = mem_store_new(THREADS, QUEUE);
+    struct collect_result result;
+    struct err err = {0};
+
+    (void)state;
+    leave_blobs(mem, noise, 50000);
+    mem_backend_age(mem->backend, 2 * MEM_STORE_LEASE_SECS + 60);
+    mem_index_fail(mem->index, MEM_CONDEMN, 1, 1, ERR_BUSY);
+    assert_int_equal(collect_sweep(&mem->store, 0, &go_on, &result, &err), -1);
+    assert_int_equal(err.code, ERR_BUSY);
+    assert_int_equal(mem_backend_count(mem->backend), 1);
+    assert_int_equal(sweep(mem, 0).blob_count, 1);
+    mem_store_free(mem);
+}
+
+static void
+test_a_proof_that_fails_deletes_nothing(void **state)
+{
+    struct mem_store *mem = mem_store_new(THREADS, QUEUE);
+    struct digest id = mem_store_add(mem, noise, NOISE_BYTES);
+    size_t chunk_count = mem_backend_count(mem->backend);
+    struct collect_result result;
+    struct err err = {0};
+
+    (void)state;
+    mem_index_release(mem->index, &id);
+    mem_index_fail(mem->index, MEM_PROVE, 1, 1, ERR_UNAVAILABLE);
+    assert_int_equal(collect_garbage(&mem->store, 0, &go_on, &result, &err), -1);
+    assert_int_equal(mem_backend_count(mem->backend), chunk_count);
+    assert_int_equal(mem_index_chunk_count(mem->index), chunk_count);
+    assert_int_equal(collect(mem, 0).blob_count, chunk_count);
+    mem_store_free(mem);
+}
+
 static void
 test_both_stop_when_told_to(void **state)
 {
@@ -298,6 +359,9 @@ main(void)
         cmocka_unit_test(test_a_blob_that_was_healed_away_is_swept),
         cmocka_unit_test(test_a_sweep_leaves_alone_what_is_younger_than_two_leases),
         cmocka_unit_test(test_an_upload_whose_blobs_were_swept_fails),
+        cmocka_unit_test(test_an_upload_that_was_swept_at_the_last_moment_is_not_registered),
+        cmocka_unit_test(test_what_cannot_be_condemned_is_not_swept),
+        cmocka_unit_test(test_a_proof_that_fails_deletes_nothing),
         cmocka_unit_test(test_both_stop_when_told_to),
         cmocka_unit_test(test_a_blob_that_cannot_be_removed_is_left_to_the_next_sweep),
         cmocka_unit_test(test_trouble_is_passed_on),
