@@ -66,6 +66,19 @@ check_row(const struct pg_rows *rows, int row, struct err *err)
     return 0;
 }
 
+/* A migration is written for what all before it have made, so none is made up for later. */
+static int
+check_gaps(const struct pg_rows *rows, int64_t last, struct err *err)
+{
+    for (size_t i = 0; i < migration_file_count && migration_files[i].number <= last; i++)
+        if ((int)i >= pg_count(rows) || pg_int(rows, (int)i, 0) != migration_files[i].number)
+            return err_set(err, ERR_CONFLICT,
+                           "the database has migration number %lld and not %s, which comes before "
+                           "it: another program has changed it",
+                           (long long)last, migration_files[i].name);
+    return 0;
+}
+
 /* *ret_last: the number of the newest that has run. */
 static int
 check_applied(struct pg_conn *conn, int64_t *ret_last, struct err *err)
@@ -80,7 +93,7 @@ check_applied(struct pg_conn *conn, int64_t *ret_last, struct err *err)
             return -1;
         *ret_last = pg_int(rows, row, 0);
     }
-    return 0;
+    return check_gaps(rows, *ret_last, err);
 }
 
 static const char SQL_REMEMBER[] =

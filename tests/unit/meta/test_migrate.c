@@ -64,6 +64,21 @@ test_a_newer_database_is_refused(void **state)
 }
 
 static void
+test_a_database_that_lacks_a_migration_in_between_is_refused(void **state)
+{
+    struct test_db *db = *state;
+    struct err err = {0};
+
+    assert_int_equal(migrate(db, &err), migration_file_count);
+    test_db_script(db, "delete from schema_migrations where number = 2");
+    assert_int_equal(migrate(db, &err), -1);
+    assert_int_equal(err.code, ERR_CONFLICT);
+    assert_non_null(strstr(err.msg, "0002_scrub"));
+    assert_int_equal(test_db_number(db, "select count(*) from schema_migrations where number = 2"),
+                     0);
+}
+
+static void
 test_a_migration_that_fails_leaves_nothing(void **state)
 {
     struct test_db *db = *state;
@@ -112,6 +127,7 @@ main(void)
         TEST(test_each_migration_runs_once),
         TEST(test_a_migration_that_was_edited_is_refused),
         TEST(test_a_newer_database_is_refused),
+        TEST(test_a_database_that_lacks_a_migration_in_between_is_refused),
         TEST(test_a_migration_that_fails_leaves_nothing),
         TEST(test_nodes_that_start_together_migrate_once),
     };
