@@ -205,7 +205,7 @@ sync_chunks(struct bench *bench, const struct stored_chunk *chunks, size_t count
 
     for (size_t i = 0; i < count; i++)
         keys[i] = (struct blob_key){chunks[i].id, chunks[i].generation};
-    bench_must(blob_sync(bench->store.backend, keys, count, &err), &err);
+    bench_must(blob_sync(bench->store.backend, keys, count, 0, &err), &err);
 }
 
 static int

@@ -277,7 +277,7 @@ settle_product(struct cell *cell)
 {
     struct err err = {0};
 
-    bench_must(blob_sync(cell->backend, cell->keys, cell->count, &err), &err);
+    bench_must(blob_sync(cell->backend, cell->keys, cell->count, 0, &err), &err);
 }
 
 static void

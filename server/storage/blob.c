@@ -32,12 +32,19 @@ blob_put(struct blob_backend *be, const struct blob_key *key, const void *data, 
     return 0;
 }
 
+uint64_t
+blob_mark(struct blob_backend *be)
+{
+    return be->ops->mark != NULL ? be->ops->mark(be) : 0;
+}
+
 int
-blob_sync(struct blob_backend *be, const struct blob_key *keys, size_t count, struct err *err)
+blob_sync(struct blob_backend *be, const struct blob_key *keys, size_t count, uint64_t mark,
+          struct err *err)
 {
     if (count == 0)
         return 0;
-    if (counted(be->ops->sync(be, keys, count, err)) < 0)
+    if (counted(be->ops->sync(be, keys, count, mark, err)) < 0)
         return -1;
     metric_add(METRIC_BLOB_SYNCS, count);
     return 0;

@@ -34,9 +34,12 @@ struct blob_ops {
     /* Fails with ERR_EXISTS when the name is taken. After a failure nothing of it is left. */
     int (*put)(struct blob_backend *be, const struct blob_key *key, const void *data, size_t len,
                struct err *err);
+    /* What to hand to sync(); taken before the first put. May be NULL: 0 will do. */
+    uint64_t (*mark)(struct blob_backend *be);
     /* All of them, and their names, survive a power cut, and count as changed just now, so that a
-     * sweep leaves them alone. Strict: any failure fails the call; ERR_BUSY: one was swept. */
-    int (*sync)(struct blob_backend *be, const struct blob_key *keys, size_t count,
+     * sweep leaves them alone. Strict: any failure since the mark fails the call, also one that
+     * somebody else's sync was told of; ERR_BUSY: one was swept. */
+    int (*sync)(struct blob_backend *be, const struct blob_key *keys, size_t count, uint64_t mark,
                 struct err *err);
     /* Exactly len bytes from off; a blob that ends before is ERR_CORRUPT. */
     int (*read)(struct blob_backend *be, const struct blob_key *key, uint64_t off, void *dst,
@@ -66,7 +69,9 @@ struct blob_backend {
 
 int blob_put(struct blob_backend *be, const struct blob_key *key, const void *data, size_t len,
              struct err *err);
-int blob_sync(struct blob_backend *be, const struct blob_key *keys, size_t count, struct err *err);
+uint64_t blob_mark(struct blob_backend *be);
+int blob_sync(struct blob_backend *be, const struct blob_key *keys, size_t count, uint64_t mark,
+              struct err *err);
 int blob_read(struct blob_backend *be, const struct blob_key *key, uint64_t off, void *dst,
               size_t len, struct err *err);
 void blob_forget(struct blob_backend *be, const struct blob_key *key);

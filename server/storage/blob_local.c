@@ -4,7 +4,10 @@
  * each prefix folder is synced once, so that the names are there too. A write-out that failed in
  * between is reported to the first descriptor opened after it, which is the one of sync().
  *
- * The 256 prefix folders stay open for the life of the backend: no path is ever walked.
+ * The 256 prefix folders stay open for the life of the backend: no path is ever walked. So all
+ * uploads share their descriptors, and the kernel tells a failure to one call only. That is why
+ * the syncs of one folder follow each other, each serves all who waited for it, and a failure is
+ * remembered: it fails every upload that had begun before.
  */
 #include "storage/blob_local.h"
 
@@ -28,11 +31,24 @@
 
 enum { PREFIX_COUNT = 256, SYNCS_AT_ONCE = 16, FOLDER_MODE = 0750, BLOB_MODE = 0640 };
 
+struct prefix {
+    int fd;
+    /* Under the lock of all prefixes: */
+    bool is_syncing;
+    uint64_t begun, ended; /* syncs */
+    uint64_t failed_at;    /* the failure_count that the last failure made; 0: none */
+    int failure;           /* its errno */
+};
+
 struct blob_local {
     struct blob_backend base;
     struct workers *workers;
     int root_fd; /* <root>/.blobs */
-    int prefix_fds[PREFIX_COUNT];
+    struct prefix prefixes[PREFIX_COUNT];
+
+    pthread_mutex_t lock;
+    pthread_cond_t synced;  /* some prefix */
+    uint64_t failure_count; /* of syncs of prefixes, so far */
 };
 
 static struct blob_local *
@@ -44,7 +60,7 @@ local_of(struct blob_backend *be)
 static int
 prefix_fd(struct blob_local *local, const struct blob_key *key)
 {
-    return local->prefix_fds[key->id.bytes[0]];
+    return local->prefixes[key->id.bytes[0]].fd;
 }
 
 /* What a disk says is about the disk, never about what a client asked for. */
@@ -85,7 +101,8 @@ open_blob(struct blob_local *local, const struct blob_key *key, int flags)
 static int
 start_write_out(int fd, size_t len, const char *name, struct err *err)
 {
-    if (sync_file_range(fd, 0, (off_t)len, SYNC_FILE_RANGE_WRITE) == 0)
+    if (FAULT_CALL("blob.put.start", sync_file_range(fd, 0, (off_t)len, SYNC_FILE_RANGE_WRITE)) ==
+        0)
         return 0;
     if (errno == ENOSYS || errno == EINVAL || errno == ESPIPE)
         return 0;
@@ -134,6 +151,7 @@ local_put(struct blob_backend *be, const struct blob_key *key, const void *data,
 struct sync_run {
     struct blob_local *local;
     const struct blob_key *keys;
+    uint64_t mark;
     pthread_mutex_t lock;
     struct err err; /* under lock */
     const uint8_t *prefixes;
@@ -188,19 +206,69 @@ sync_one_blob(void *ctx, size_t i)
         sync_error(run, &err);
 }
 
+/* Called locked, returns locked. */
+static void
+run_folder_sync(struct blob_local *local, struct prefix *prefix)
+{
+    int rc, errnum;
+
+    prefix->is_syncing = true;
+    prefix->begun++;
+    pthread_mutex_unlock(&local->lock);
+    rc = FAULT_CALL("blob.sync.folder", fsync(prefix->fd));
+    errnum = errno;
+    pthread_mutex_lock(&local->lock);
+    prefix->is_syncing = false;
+    prefix->ended++;
+    if (rc < 0) {
+        prefix->failed_at = ++local->failure_count;
+        prefix->failure = errnum;
+    }
+    pthread_cond_broadcast(&local->synced);
+}
+
+/* Until a sync that began after this call is over: ours, or one that others wait for, too. Returns
+ * the errno of a failure since the mark. */
+static int
+sync_folder(struct blob_local *local, struct prefix *prefix, uint64_t mark)
+{
+    LOCK_SCOPE(&local->lock);
+    uint64_t wanted = prefix->begun + 1;
+
+    while (prefix->ended < wanted) {
+        if (prefix->is_syncing)
+            pthread_cond_wait(&local->synced, &local->lock);
+        else
+            run_folder_sync(local, prefix);
+    }
+    return prefix->failed_at > mark ? prefix->failure : 0;
+}
+
 static void
 sync_one_folder(void *ctx, size_t i)
 {
     struct sync_run *run = ctx;
     struct err err = {0};
-    uint8_t prefix = run->prefixes[i];
+    uint8_t at = run->prefixes[i];
+    int errnum;
 
-    if (sync_failed(run) ||
-        FAULT_CALL("blob.sync.folder", fsync(run->local->prefix_fds[prefix])) == 0)
+    if (sync_failed(run))
         return;
-    (void)err_errno(&err, errno, "sync folder .blobs/%02x", prefix);
+    errnum = sync_folder(run->local, &run->local->prefixes[at], run->mark);
+    if (errnum == 0)
+        return;
+    (void)err_errno(&err, errnum, "sync folder .blobs/%02x", at);
     (void)disk_trouble(&err);
     sync_error(run, &err);
+}
+
+static uint64_t
+local_mark(struct blob_backend *be)
+{
+    struct blob_local *local = local_of(be);
+
+    LOCK_SCOPE(&local->lock);
+    return local->failure_count;
 }
 
 static size_t
@@ -220,13 +288,15 @@ distinct_prefixes(const struct blob_key *keys, size_t count, uint8_t prefixes[PR
 }
 
 static int
-local_sync(struct blob_backend *be, const struct blob_key *keys, size_t count, struct err *err)
+local_sync(struct blob_backend *be, const struct blob_key *keys, size_t count, uint64_t mark,
+           struct err *err)
 {
     struct blob_local *local = local_of(be);
     uint8_t prefixes[PREFIX_COUNT];
     struct sync_run run = {
         .local = local,
         .keys = keys,
+        .mark = mark,
         .lock = PTHREAD_MUTEX_INITIALIZER,
         .prefixes = prefixes,
     };
@@ -327,7 +397,7 @@ folder_trouble(struct err *err, int errnum, uint8_t prefix)
 static int
 local_list(struct blob_backend *be, uint8_t prefix, blob_list_fn fn, void *ctx, struct err *err)
 {
-    int folder_fd = local_of(be)->prefix_fds[prefix];
+    int folder_fd = local_of(be)->prefixes[prefix].fd;
     /* A descriptor of its own: the position in the folder belongs to this walk. */
     int fd = FAULT_CALL("blob.list", openat(folder_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
@@ -412,17 +482,20 @@ local_free(struct blob_backend *be)
     struct blob_local *local = local_of(be);
 
     for (unsigned i = 0; i < PREFIX_COUNT; i++) {
-        if (local->prefix_fds[i] >= 0)
-            (void)close(local->prefix_fds[i]);
+        if (local->prefixes[i].fd >= 0)
+            (void)close(local->prefixes[i].fd);
     }
     if (local->root_fd >= 0)
         (void)close(local->root_fd);
+    pthread_cond_destroy(&local->synced);
+    pthread_mutex_destroy(&local->lock);
     free(local);
 }
 
 static const struct blob_ops LOCAL_OPS = {
     .name = "local",
     .put = local_put,
+    .mark = local_mark,
     .sync = local_sync,
     .read = local_read,
     .forget = local_forget,
@@ -458,7 +531,7 @@ open_prefixes(struct blob_local *local, struct err *err)
             (void)err_errno(err, errno, "make folder .blobs/%s", name);
             return disk_trouble(err);
         }
-        if (open_folder(local->root_fd, name, &local->prefix_fds[i], err) < 0)
+        if (open_folder(local->root_fd, name, &local->prefixes[i].fd, err) < 0)
             return -1;
     }
     return 0;
@@ -488,7 +561,10 @@ blob_local_open(const char *root, unsigned read_prefetch, struct workers *worker
     local->base.read_prefetch = read_prefetch > 0 ? read_prefetch : 1;
     local->workers = workers;
     local->root_fd = -1;
-    memset(local->prefix_fds, -1, sizeof(local->prefix_fds));
+    for (unsigned i = 0; i < PREFIX_COUNT; i++)
+        local->prefixes[i].fd = -1;
+    pthread_mutex_init(&local->lock, NULL);
+    pthread_cond_init(&local->synced, NULL);
     if (open_folders(local, root, blobs_path, err) < 0) {
         local_free(&local->base);
         return err_wrap(err, "open blob store %s", root);

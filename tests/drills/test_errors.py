@@ -1,23 +1,16 @@
 """A disk that says no: the right status, nothing that was stored is lost, nothing torn stays, and
 the same upload succeeds when the disk has come to its senses."""
 
+import itertools
+
 import pytest
 
 from daemon import USER, eventually
 from dav import Closed
 
 STATUS = {"EIO": 500, "ENOSPC": 507, "EDQUOT": 507, "EMFILE": 503, "EROFS": 503, "EACCES": 500}
-UPLOADS = [
-    ("blob.put.create", 1, "EIO"), ("blob.put.create", 4, "ENOSPC"),
-    ("blob.put.create", 1, "EDQUOT"), ("blob.put.create", 2, "EMFILE"),
-    ("blob.put.create", 1, "EROFS"), ("blob.put.create", 1, "EACCES"),
-    ("blob.put.write", 1, "EIO"), ("blob.put.write", 3, "ENOSPC"), ("blob.put.write", 2, "EDQUOT"),
-    ("blob.sync.open", 1, "EMFILE"), ("blob.sync.open", 3, "EIO"),
-    ("blob.sync.file", 1, "EIO"), ("blob.sync.file", 4, "ENOSPC"), ("blob.sync.file", 2, "EDQUOT"),
-    ("blob.sync.file", 1, "EROFS"),
-    ("blob.sync.folder", 1, "EIO"), ("blob.sync.folder", 3, "ENOSPC"),
-    ("blob.sync.folder", 1, "EROFS"),
-]
+CALLS = ["blob.put.create", "blob.put.write", "blob.put.start", "blob.sync.open",
+         "blob.sync.file", "blob.sync.folder"]
 QUICK = {("blob.put.write", "ENOSPC"), ("blob.sync.file", "EIO")}
 
 
@@ -37,12 +30,12 @@ def heal(server):
     server.start()
 
 
-@pytest.mark.parametrize("point, number, error", [
-    pytest.param(*case, marks=[pytest.mark.quick] if (case[0], case[2]) in QUICK else [])
-    for case in UPLOADS])
-def test_an_upload_that_the_disk_refuses(servers, rand, point, number, error):
-    server = start(servers, f"{point}:{error}:{number}")
-    client, body = server.client(), rand.randbytes(3_000_000)
+@pytest.mark.parametrize("point, error", [
+    pytest.param(*case, marks=[pytest.mark.quick] if case in QUICK else [])
+    for case in itertools.product(CALLS, STATUS)])
+def test_an_upload_that_the_disk_refuses(servers, rand, point, error):
+    server = start(servers, f"{point}:{error}:{rand.randint(1, 4)}")
+    client, body = server.client(), rand.randbytes(5_000_000)
     blobs = server.blobs()
     reply = client.put("f", body)
     assert reply.status == STATUS[error], reply
@@ -52,6 +45,24 @@ def test_an_upload_that_the_disk_refuses(servers, rand, point, number, error):
     server.verify()
     assert client.put("f", body).status == 201
     assert client.read("f") == body
+    server.verify()
+    server.give_back_everything()
+
+
+@pytest.mark.quick
+def test_a_folder_that_cannot_be_synced_fails_everybody_who_wrote_into_it(servers, rand):
+    """The kernel tells one of them only."""
+    server = start(servers, "blob.sync.folder:EIO:1")
+    client, body = server.client(), rand.randbytes(60_000)
+    with client.connect() as slow:
+        slow.send(client.head("PUT", "slow", {"Content-Length": str(len(body))}) + body[:30_000])
+        eventually(lambda: server.metrics()["oxicloud_uploads_active"] == 1, 30, "it has begun")
+        assert client.put("quick", body).status == 500  # the same bytes, so the same folder
+        slow.send(body[30_000:])
+        assert slow.reply().status == 500
+    assert set(client.names()) == {"before"}
+    for name in ("slow", "quick"):
+        client.make(name, body)
     server.verify()
     server.give_back_everything()
 
@@ -80,7 +91,7 @@ def test_a_refused_upload_whose_blobs_cannot_be_removed_is_left_to_the_sweep(ser
 
 
 @pytest.mark.parametrize("point", ["blob.read.open", "blob.read.data"])
-@pytest.mark.parametrize("error", ["EIO", "EMFILE", "EACCES"])
+@pytest.mark.parametrize("error", STATUS)
 def test_a_download_that_the_disk_refuses_is_never_a_404_and_never_wrong(servers, point, error):
     server = start(servers, f"{point}:{error}:1+")
     client = server.client()

@@ -85,10 +85,12 @@ mem_put(struct blob_backend *be, const struct blob_key *key, const void *data, s
 }
 
 static int
-mem_sync(struct blob_backend *be, const struct blob_key *keys, size_t count, struct err *err)
+mem_sync(struct blob_backend *be, const struct blob_key *keys, size_t count, uint64_t mark,
+         struct err *err)
 {
     struct mem_backend *mem = mem_of(be);
 
+    (void)mark;
     LOCK_SCOPE(&mem->lock);
     if (fault(mem, MEM_SYNC, err) < 0)
         return -1;

@@ -62,7 +62,7 @@ test_a_blob_is_read_back_whole_and_in_part(void **state)
     uint64_t stored_bytes;
 
     put(place, &key, "hello world");
-    assert_int_equal(blob_sync(place->be, &key, 1, &err), 0);
+    assert_int_equal(blob_sync(place->be, &key, 1, 0, &err), 0);
     assert_int_equal(blob_read(place->be, &key, 0, text, 11, &err), 0);
     assert_string_equal(text, "hello world");
     assert_int_equal(blob_read(place->be, &key, 6, text, 5, &err), 0);
@@ -151,9 +151,9 @@ test_a_blob_that_was_swept_fails_the_sync(void **state)
         keys[i] = key_of(100 + i);
         put(place, &keys[i], "x");
     }
-    assert_int_equal(blob_sync(place->be, keys, 40, &err), 0);
+    assert_int_equal(blob_sync(place->be, keys, 40, 0, &err), 0);
     assert_int_equal(blob_remove(place->be, &keys[23], &err), 0);
-    assert_int_equal(blob_sync(place->be, keys, 40, &err), -1);
+    assert_int_equal(blob_sync(place->be, keys, 40, 0, &err), -1);
     assert_int_equal(err.code, ERR_BUSY);
 }
 
@@ -169,7 +169,7 @@ test_a_sync_counts_as_a_change(void **state)
 
     put(place, &key, "x");
     assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
-    assert_int_equal(blob_sync(place->be, &key, 1, &err), 0);
+    assert_int_equal(blob_sync(place->be, &key, 1, 0, &err), 0);
     assert_int_equal(stat(path, &st), 0);
     assert_true(st.st_mtim.tv_sec > 1000);
     free(path);
