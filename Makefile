@@ -7,6 +7,7 @@
 #   make asan|tsan  all tests under ASan+UBSan, or under TSan
 #   make model      a long random history against a model; OXI_MODEL_STEPS, OXI_MODEL_SEED
 #   make drills     all crash drills (make test runs a few of them), on a binary with fault points
+#                   RUNS=20 runs either of the two as often, each time with another seed
 #   make fuzz       feeds hostile bytes to the parsers; FUZZ_SECONDS (each), FUZZ_SEED, CC=clang
 #   make bench      measures; see bench/*.md
 #   make install    DESTDIR= PREFIX=/usr/local SYSCONFDIR=/etc
@@ -20,6 +21,7 @@ VERSION    := 0.1.0
 BUILD      ?= build
 CC         := gcc
 PYTHON     ?= /usr/bin/python3
+RUNS       ?= 1
 DESTDIR    ?=
 PREFIX     ?= /usr/local
 SYSCONFDIR ?= /etc
@@ -238,13 +240,15 @@ unit: build-plain
 .PHONY: model
 model: all
 	@OXICLOUDD=$(abspath $(BINARY_plain)) OXI_MODEL_STEPS=$${OXI_MODEL_STEPS:-20000} \
+	    $(PYTHON) tests/repeat $(RUNS) OXI_MODEL_SEED \
 	    $(PYTHON) -B -m pytest -q -s -p no:cacheprovider tests/model
 
 asan tsan: %: build-%
 	@$(PYTHON) tests/run --build $(BUILD) $*
 
 drills: build-drill
-	@$(PYTHON) tests/run --build $(BUILD) --all-drills drill
+	@$(PYTHON) tests/repeat $(RUNS) OXI_DRILL_SEED \
+	    $(PYTHON) tests/run --build $(BUILD) --all-drills drill
 
 # make test has a short run of these, too. An input that fails is saved in $(BUILD)/fuzz.
 fuzz: build-fuzz

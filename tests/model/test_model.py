@@ -31,9 +31,17 @@ STEPS_A_ROUND = 120
 DISTURBANCES = ["none", "collect", "collect", "verify", "empty trash", "stop", "kill"]
 
 
+def in_memory():
+    """Where syncing costs nothing: here processes die, but never the power."""
+    memory = pathlib.Path("/dev/shm")
+    if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 << 30:
+        return memory
+    return None
+
+
 @pytest.fixture
 def installation():
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="oxi-"))
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="oxi-", dir=in_memory()))
     installation = Installation(folder / "i", HOMES)
     try:
         yield installation
