@@ -193,6 +193,7 @@ bench_folder_new(uint64_t need_bytes)
     uint64_t free_bytes;
     struct err err = {0};
 
+    bench_must(fs_mkdir_p(dir, 0755, &err), &err);
     bench_must(fs_free_bytes(dir, &free_bytes, &err), &err);
     if (free_bytes < need_bytes + SPARE_BYTES)
         bench_die("%s: %" PRIu64 " MiB are wanted, and 4 GiB to spare", dir, need_bytes >> 20);

@@ -55,7 +55,8 @@ int64_t bench_cpu_us(void);
  * getting them back costs more than what is measured. */
 void bench_warm_memory(size_t bytes);
 
-/* A new folder in BENCH_DIR, which has need_bytes and some more to spare; freed by the caller. */
+/* A new folder in BENCH_DIR, which is made if need be, and has need_bytes and some more to spare;
+ * freed by the caller. */
 char *bench_folder_new(uint64_t need_bytes);
 void bench_folder_remove(const char *path);
 
