@@ -85,6 +85,8 @@ static const struct setting SETTINGS[] = {
      false, "How long a WebDAV lock holds when the client does not say."},
     {NULL, "lock_timeout_max", AT(lock_timeout_max_secs), TYPE_NUMBER, "seconds", "86400", 1,
      30 * DAY_SECS, false, "The longest that a client may ask for; it can be refreshed."},
+    {NULL, "propfind_infinity_max", AT(propfind_infinity_max), TYPE_NUMBER, "", "0", 0, 100000000,
+     false, "The most members of a tree that PROPFIND with Depth: infinity tells of; 0: refused."},
 
     {"Storage", "local_read_prefetch", AT(local_read_prefetch), TYPE_NUMBER, "", "2", 1, 64, false,
      "Chunks of a download that are read ahead of the client."},
@@ -108,6 +110,8 @@ static const struct setting SETTINGS[] = {
      365 * DAY_SECS, false, "How long a chunk that was found good is not read back again."},
     {NULL, "trash_retention_days", AT(trash_retention_days), TYPE_NUMBER, "days", "30", 0, 36500,
      false, "What lies in the trash for so long is deleted for good."},
+    {NULL, "sync_retention_days", AT(sync_retention_days), TYPE_NUMBER, "days", "90", 0, 36500,
+     false, "How long it is kept what was removed, for clients that ask what has changed since."},
 
     {"Accounts", "enable_user_storage_quotas", AT(enable_user_storage_quotas), TYPE_BOOL, "",
      "false", 0, 0, false, "Whether the quotas of users are enforced."},

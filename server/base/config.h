@@ -32,6 +32,7 @@ struct config {
     uint64_t idle_timeout_secs;   /* of a connection that neither sends nor takes a byte */
     uint64_t shutdown_grace_secs; /* key shutdown_grace */
     uint64_t request_workers;
+    uint64_t propfind_infinity_max; /* members; 0: none at all */
     uint64_t lock_timeout_secs;     /* key lock_timeout: of a LOCK that asks for none */
     uint64_t lock_timeout_max_secs; /* key lock_timeout_max */
     /* storage */
@@ -46,6 +47,7 @@ struct config {
     uint64_t scrub_rate_bytes;    /* a second; 0: off; key scrub_rate */
     uint64_t scrub_interval_secs; /* key scrub_interval */
     uint64_t trash_retention_days;
+    uint64_t sync_retention_days; /* of what was removed */
     /* accounts */
     bool enable_user_storage_quotas;
     uint64_t hash_memory_cost_kib; /* key hash_memory_cost */

@@ -106,6 +106,21 @@ text_percent_encode(struct buf *out, struct slice in)
         buf_add(out, in.data + start, in.len - start);
 }
 
+void
+text_percent_encode_path(struct buf *out, struct slice in)
+{
+    while (in.len > 0) {
+        const char *slash = memchr(in.data, '/', in.len);
+        size_t len = slash ? (size_t)(slash - in.data) : in.len;
+
+        text_percent_encode(out, (struct slice){in.data, len});
+        if (slash)
+            buf_addc(out, '/');
+        in.data += len + (slash ? 1 : 0);
+        in.len -= len + (slash ? 1 : 0);
+    }
+}
+
 bool
 text_percent_decode(struct slice in, struct arena *arena, struct slice *ret_out)
 {

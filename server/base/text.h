@@ -22,6 +22,8 @@ bool text_base64_decode(struct slice in, struct arena *arena, struct slice *ret_
 
 /* RFC 3986: everything but unreserved characters is escaped, upper-case hex. `/` too. */
 void text_percent_encode(struct buf *out, struct slice in);
+/* The same for names with slashes between them, which stay. */
+void text_percent_encode_path(struct buf *out, struct slice in);
 /* Decodes each %XX once; false for a broken escape. Bytes 0 and '/' may come out: see path.c. */
 bool text_percent_decode(struct slice in, struct arena *arena, struct slice *ret_out);
 

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "meta/node_row.h"
+
 /* --- spaces --- */
 
 /* Space and root name each other, so both ids are drawn first. */
@@ -94,12 +96,8 @@ node_repo_use(struct pg_conn *conn, int64_t space_id, int64_t delta_bytes, struc
 
 /* --- looking --- */
 
-#define NODE_COLUMNS                                                                               \
-    "n.id, n.space_id, n.parent_id, n.kind, n.name, n.content_id, n.size_bytes, n.mime,"           \
-    " n.mtime, n.created_at, n.seq, n.content_seq"
-
-static void
-read_node(const struct pg_rows *rows, int row, struct node *node)
+void
+node_row_read(const struct pg_rows *rows, int row, struct node *node)
 {
     node->id = pg_int(rows, row, 0);
     node->space_id = pg_int(rows, row, 1);
@@ -113,6 +111,7 @@ read_node(const struct pg_rows *rows, int row, struct node *node)
     node->created_us = pg_time(rows, row, 9);
     node->seq = pg_int(rows, row, 10);
     node->content_seq = pg_int(rows, row, 11);
+    node->link_seq = pg_int(rows, row, 12);
     node->space_locked = false;
 }
 
@@ -142,8 +141,8 @@ node_repo_walk(struct pg_conn *conn, int64_t space_id, const struct path *path, 
     if (pg_count(rows) == 0)
         return err_set(err, ERR_LOGIN, "space %lld: its account is gone", (long long)space_id);
     for (int row = 0; row < pg_count(rows); row++) {
-        read_node(rows, row, &nodes[row]);
-        nodes[row].space_locked = pg_int(rows, row, 12) != 0;
+        node_row_read(rows, row, &nodes[row]);
+        nodes[row].space_locked = pg_int(rows, row, NODE_COLUMN_COUNT) != 0;
     }
     *ret_found = (size_t)pg_count(rows);
     return 0;
@@ -162,7 +161,7 @@ node_repo_get(struct pg_conn *conn, int64_t node_id, struct node *ret_node, stru
         return err_wrap(err, "get node %lld", (long long)node_id);
     if (pg_count(rows) == 0)
         return err_set(err, ERR_NOT_FOUND, "no node %lld", (long long)node_id);
-    read_node(rows, 0, ret_node);
+    node_row_read(rows, 0, ret_node);
     return 0;
 }
 
@@ -183,7 +182,7 @@ node_repo_list(struct pg_conn *conn, int64_t parent_id, const char *after, struc
     if (pg_run(conn, SQL_LIST, &params, &rows, err) < 0)
         return err_wrap(err, "list node %lld", (long long)parent_id);
     for (int row = 0; row < pg_count(rows); row++)
-        read_node(rows, row, &nodes[row]);
+        node_row_read(rows, row, &nodes[row]);
     *ret_count = (size_t)pg_count(rows);
     return 0;
 }
@@ -193,8 +192,8 @@ node_repo_list(struct pg_conn *conn, int64_t parent_id, const char *after, struc
 /* DO NOTHING, so that a name that is taken does not spoil the transaction. */
 static const char SQL_INSERT[] =
     "insert into nodes (parent_id, space_id, kind, name, content_id, size_bytes, mime, mtime,"
-    " seq, content_seq) "
-    "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) "
+    " seq, content_seq, link_seq) "
+    "values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $9) "
     "on conflict (parent_id, name_key) do nothing returning id, created_at";
 
 int
@@ -221,7 +220,7 @@ node_repo_insert(struct pg_conn *conn, struct node *node, struct err *err)
         return err_set(err, ERR_EXISTS, "the name is taken");
     node->id = pg_int(rows, 0, 0);
     node->created_us = pg_time(rows, 0, 1);
-    node->content_seq = node->seq;
+    node->content_seq = node->link_seq = node->seq;
     return 0;
 }
 
@@ -270,8 +269,16 @@ node_repo_set_mtime(struct pg_conn *conn, int64_t node_id, int64_t mtime_us, str
     return change_node(conn, SQL_SET_MTIME, &params, node_id, "date", err);
 }
 
-static const char SQL_MOVE[] = "update nodes set parent_id = $2, name = $3, seq = $4 "
-                               "where id = $1 and parent_id is not null";
+static const char SQL_MOVE[] =
+    "with old as ("
+    "  select id, space_id, parent_id, name, kind, link_seq from nodes"
+    "  where id = $1 and parent_id is not null"
+    "), noted as ("
+    "  insert into removals (parent_id, seq, name, kind, space_id, link_seq)"
+    "  select parent_id, $4, name, kind, space_id, link_seq from old"
+    ") "
+    "update nodes n set parent_id = $2, name = $3, seq = $4, link_seq = $4 "
+    "from old where n.id = old.id";
 
 int
 node_repo_move(struct pg_conn *conn, int64_t node_id, int64_t parent_id, const char *name,
@@ -300,10 +307,10 @@ static const char SQL_COPY[] =
     "  select id, parent_id, nextval('nodes_id_seq') as new_id from tree"
     "), made as ("
     "  insert into nodes (id, space_id, parent_id, kind, name, content_id, size_bytes, mime,"
-    "    mtime, seq, content_seq)"
+    "    mtime, seq, content_seq, link_seq)"
     "  select f.new_id, target.space_id, coalesce(up.new_id, target.id), n.kind,"
     "    case when f.id = $1 then $4 else n.name end, n.content_id, n.size_bytes, n.mime,"
-    "    n.mtime, $5, $5"
+    "    n.mtime, $5, $5, $5"
     "  from fresh f"
     "  join nodes n on n.id = f.id"
     "  join nodes target on target.id = $3"
@@ -391,6 +398,30 @@ node_repo_subtree(struct pg_conn *conn, int64_t node_id, struct tree_totals *ret
     if (pg_run(conn, SQL_SUBTREE, &params, &rows, err) < 0)
         return err_wrap(err, "add up node %lld", (long long)node_id);
     read_totals(rows, ret_totals);
+    return 0;
+}
+
+/* The recursion stops when enough rows have come out of it. */
+static const char SQL_COUNT_BELOW[] =
+    "with recursive below as ("
+    "  select n.id from nodes n where n.parent_id = $1"
+    "  union all"
+    "  select n.id from below join nodes n on n.parent_id = below.id"
+    ") "
+    "select count(*) from (select 1 from below limit $2) as some";
+
+int
+node_repo_count_below(struct pg_conn *conn, int64_t node_id, uint64_t most, uint64_t *ret_count,
+                      struct err *err)
+{
+    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
+    AUTO_ROWS struct pg_rows *rows = NULL;
+
+    pg_add_int(&params, node_id);
+    pg_add_int(&params, (int64_t)most);
+    if (pg_run(conn, SQL_COUNT_BELOW, &params, &rows, err) < 0)
+        return err_wrap(err, "count below node %lld", (long long)node_id);
+    *ret_count = (uint64_t)pg_int(rows, 0, 0);
     return 0;
 }
 

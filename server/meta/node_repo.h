@@ -36,6 +36,7 @@ struct node {
     int64_t created_us;
     int64_t seq;         /* of the last change of it or of anything below it */
     int64_t content_seq; /* of the last change of its bytes; files */
+    int64_t link_seq;    /* when it was put where it is, under its name */
     bool space_locked;   /* node_repo_walk() only: as space.locked */
 };
 
@@ -69,12 +70,13 @@ int node_repo_get(struct pg_conn *conn, int64_t node_id, struct node *ret_node, 
 int node_repo_list(struct pg_conn *conn, int64_t parent_id, const char *after, struct node *nodes,
                    size_t cap, size_t *ret_count, struct err *err);
 
-/* Inserts from parent_id, space_id, kind, name, content, size, mime, mtime, seq; sets id. For a
- * file content_seq = seq. ERR_EXISTS: the name is taken. */
+/* Inserts from parent_id, space_id, kind, name, content, size, mime, mtime, seq; sets id. Both
+ * content_seq and link_seq become seq. ERR_EXISTS: the name is taken. */
 int node_repo_insert(struct pg_conn *conn, struct node *node, struct err *err);
 /* New bytes for a file: content, size, mime, mtime; seq and content_seq = node->seq. */
 int node_repo_set_content(struct pg_conn *conn, const struct node *node, struct err *err);
 int node_repo_set_mtime(struct pg_conn *conn, int64_t node_id, int64_t mtime_us, struct err *err);
+/* Leaves a removal behind where it was (change_repo.h), as node_repo_trash() does. */
 int node_repo_move(struct pg_conn *conn, int64_t node_id, int64_t parent_id, const char *name,
                    int64_t seq, struct err *err);
 /* Copies a node and, unless shallow, all below it, with their properties; contents get a
@@ -93,6 +95,9 @@ struct tree_totals {
 /* Of a node and all below it. */
 int node_repo_subtree(struct pg_conn *conn, int64_t node_id, struct tree_totals *ret_totals,
                       struct err *err);
+/* How many nodes are below this one; counts no further than `most`. */
+int node_repo_count_below(struct pg_conn *conn, int64_t node_id, uint64_t most, uint64_t *ret_count,
+                          struct err *err);
 /* Of all spaces, without the trash. The root of a space does not count as a folder. */
 int node_repo_totals(struct pg_conn *conn, struct tree_totals *ret_totals, struct err *err);
 

@@ -18,7 +18,10 @@ enum { PURGE_BATCH = 500 };
 static const char SQL_TRASH[] =
     "with taken as ("
     "  update nodes set parent_id = null, seq = $4 where id = $1 and parent_id is not null"
-    "  returning id, space_id"
+    "  returning id, space_id, name, kind, link_seq"
+    "), noted as ("
+    "  insert into removals (parent_id, seq, name, kind, space_id, link_seq)"
+    "  select $2::bigint, $4, name, kind, space_id, link_seq from taken"
     ") "
     "insert into trash (node_id, space_id, parent_id, path) "
     "select id, space_id, $2::bigint, $3 from taken";
@@ -130,7 +133,8 @@ static const char SQL_RESTORE[] =
     "with entry as ("
     "  delete from trash where node_id = $1 and not purging returning node_id"
     ") "
-    "update nodes n set parent_id = $2, name = $3, seq = $4 from entry where n.id = entry.node_id";
+    "update nodes n set parent_id = $2, name = $3, seq = $4, link_seq = $4"
+    " from entry where n.id = entry.node_id";
 
 int
 node_repo_trash_restore(struct pg_conn *conn, int64_t node_id, int64_t parent_id, const char *name,

@@ -11,6 +11,7 @@
 #include "base/metrics.h"
 #include "meta/chunk_repo.h"
 #include "service/locks.h"
+#include "service/sync.h"
 #include "service/trash.h"
 #include "storage/collect.h"
 
@@ -66,6 +67,15 @@ expire_locks(struct janitor *janitor, struct err *err)
     return locks_expire(janitor->files, &count, err);
 }
 
+static int
+forget_removals(struct janitor *janitor, struct err *err)
+{
+    uint64_t count = 0;
+
+    return sync_forget(janitor->files, janitor->files->config->sync_retention_days, &janitor->stop,
+                       &count, err);
+}
+
 /* Lists everything there is, so not every time. */
 static int
 sweep(struct janitor *janitor, struct err *err)
@@ -114,6 +124,7 @@ static const struct {
 } CHORES[] = {
     {"expire trash", expire_trash},
     {"expire locks", expire_locks},
+    {"forget removals", forget_removals},
     {"collect", collect},
     {"sweep", sweep},
     {"measure", measure},
