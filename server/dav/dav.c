@@ -17,7 +17,8 @@ enum {
 #define MTIME_MOST_SECS UINT64_C(253402300799)
 
 static const char ALLOW[] =
-    "OPTIONS, GET, HEAD, PUT, PATCH, DELETE, MKCOL, COPY, MOVE, PROPFIND, PROPPATCH, LOCK, UNLOCK";
+    "OPTIONS, GET, HEAD, PUT, PATCH, DELETE, MKCOL, COPY, MOVE, PROPFIND, PROPPATCH, REPORT, "
+    "LOCK, UNLOCK";
 
 struct dav *
 dav_new(struct files *files, const struct config *config)
@@ -71,6 +72,10 @@ dav_routes(struct dav *dav, struct router *router)
          .body_max = MKCOL_BODY_MAX},
         {.methods = HTTP_BIT(HTTP_PROPFIND),
          .handler = &dav_find_handler,
+         .body = BODY_COLLECT,
+         .body_max = DAV_XML_BODY_MAX},
+        {.methods = HTTP_BIT(HTTP_REPORT),
+         .handler = &dav_report_handler,
          .body = BODY_COLLECT,
          .body_max = DAV_XML_BODY_MAX},
         {.methods = HTTP_BIT(HTTP_PROPPATCH),

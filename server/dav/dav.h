@@ -27,6 +27,7 @@ void dav_free(struct dav *dav); /* NULL is welcome */
 void dav_routes(struct dav *dav, struct router *router);
 
 extern const struct handler dav_find_handler;     /* PROPFIND */
+extern const struct handler dav_report_handler;   /* REPORT */
 extern const struct handler dav_patch_handler;    /* PROPPATCH */
 extern const struct handler dav_get_handler;      /* GET, HEAD */
 extern const struct handler dav_put_handler;      /* PUT */

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/text.h"
 #include "dav/dav.h"
+#include "dav/dav_ask.h"
 #include "dav/dav_guard.h"
 #include "dav/dav_props.h"
 #include "dav/dav_xml.h"
@@ -206,7 +207,12 @@ patch_finish(struct request *request, struct err *err)
                       : files_patch(dav_of(request)->files, &request->principal, &request->path,
                                     patch.props, patch.prop_count, patch.mtime_us, &guard, err) < 0)
         return dav_guard_refuse(conditions, err);
-    return answer(&patch, &node, err);
+    if (dav_ask_is_minimal(request) && !patch.refused)
+        reply_status(request, 200); /* RFC 8144 section 2.2: nothing went otherwise than asked */
+    else if (answer(&patch, &node, err) < 0)
+        return -1;
+    dav_ask_applied(request);
+    return 0;
 }
 
 const struct handler dav_patch_handler = {.finish = patch_finish};

@@ -5,8 +5,10 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "dav/dav_lock.h"
+#include "dav/dav_sync_token.h"
 #include "dav/dav_xml.h"
 #include "service/files.h"
+#include "service/sync.h"
 
 /* ---- live properties ---- */
 
@@ -125,6 +127,24 @@ write_supportedlock(struct buf *out, const struct dav_subject *subject)
     dav_lock_write_supported(out);
 }
 
+/* RFC 3253 section 3.1.5. */
+static void
+write_supported_report_set(struct buf *out, const struct dav_subject *subject)
+{
+    if (on_folders(subject))
+        buf_adds(out, "<D:supported-report><D:report><D:sync-collection/></D:report>"
+                      "</D:supported-report>");
+}
+
+/* RFC 6578 section 4. */
+static void
+write_sync_token(struct buf *out, const struct dav_subject *subject)
+{
+    struct sync_mark mark = sync_mark_of(subject->node);
+
+    dav_sync_token_write(out, subject->node->id, &mark);
+}
+
 static const struct dav_live LIVE[] = {
     {.name = "resourcetype", .exists = on_all, .write = write_resourcetype},
     {.name = "displayname", .exists = on_all, .write = write_displayname},
@@ -145,6 +165,11 @@ static const struct dav_live LIVE[] = {
      .wants_usage = true,
      .exists = where_limited,
      .write = write_quota_available},
+    {.name = "supported-report-set",
+     .on_request = true,
+     .exists = on_all,
+     .write = write_supported_report_set},
+    {.name = "sync-token", .on_request = true, .exists = on_folders, .write = write_sync_token},
 };
 
 enum { LIVE_COUNT = sizeof(LIVE) / sizeof(*LIVE) };
@@ -189,8 +214,6 @@ static const char *const PROTECTED[] = {
     "supported-live-property-set",
     "supported-method-set",
     "supported-privilege-set",
-    "supported-report-set",
-    "sync-token",
 };
 
 bool

@@ -527,6 +527,7 @@ reason_of(int status)
     case 409: return "Conflict";
     case 423: return "Locked";
     case 424: return "Failed Dependency";
+    case 507: return "Insufficient Storage";
     default: return "Error";
     }
 }
