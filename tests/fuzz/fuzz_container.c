@@ -107,7 +107,7 @@ try_container(uint8_t *bytes, size_t len, unsigned how)
     if (chunk.size_bytes > 1 << 20)
         return; /* not a mistake, but slow */
     plain = mem_alloc((size_t)chunk.size_bytes + 1);
-    if (container_unpack(&chunk, bytes, plain, &err) == 0) {
+    if (container_unpack(&chunk, bytes, plain, NULL, &err) == 0) {
         CHECK(u32_at(bytes, AT_STORED_BYTES) == len);
         check_handle(&chunk, bytes, plain);
     } else {

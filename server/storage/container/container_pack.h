@@ -1,5 +1,5 @@
 /*
- * container_pack: a chunk that lies in memory, packed whole and unpacked whole. Pure but for two
+ * container_pack: a chunk that lies in memory, packed whole and unpacked whole. Pure but for
  * counters (METRIC_CHUNK_ENCODE_*); takes as long as the codec does, so it belongs into a worker.
  */
 #ifndef OXI_STORAGE_CONTAINER_PACK_H
@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "storage/container/container_tally.h"
 #include "storage/manifest.h"
 
 /* How new chunks are packed. */
@@ -31,9 +32,13 @@ size_t container_pack_bound(size_t plain_len, unsigned block_log2);
 size_t container_pack(const struct container_form *form, const struct digest *chunk_id,
                       const void *plain, size_t len, uint8_t *dst);
 
-/* stored: all stored_bytes of a chunk whose row says that it is packed. Every block is checked;
- * dst takes size_bytes. Errors as container_head_parse(). */
+/*
+ * stored: all stored_bytes of a chunk whose row says that it is packed. Every block is checked;
+ * dst takes size_bytes. Errors as container_head_parse(). The caller, who read the bytes and may
+ * read them again, counts that in the tally; blocks, output and the time of decoding are added
+ * here. NULL: nothing is counted.
+ */
 int container_unpack(const struct stored_chunk *chunk, const void *stored, void *dst,
-                     struct err *err);
+                     struct container_tally *tally, struct err *err);
 
 #endif

@@ -25,7 +25,7 @@ static enum err_code
 unpack(const struct packed *packed, uint8_t *dst)
 {
     struct err err = {0};
-    int rc = container_unpack(&packed->chunk, packed->stored, dst, &err);
+    int rc = container_unpack(&packed->chunk, packed->stored, dst, NULL, &err);
 
     assert_int_equal(rc, err.code == ERR_NONE ? 0 : -1);
     return err.code;
@@ -131,7 +131,7 @@ test_every_truncation_is_noticed(void **state)
             struct err err = {0};
 
             memcpy(shorter, packed.stored, packed.chunk.stored_bytes);
-            assert_int_equal(container_unpack(&packed.chunk, shorter, dst, &err), -1);
+            assert_int_equal(container_unpack(&packed.chunk, shorter, dst, NULL, &err), -1);
             assert_int_equal(err.code, ERR_CORRUPT);
             if (packed.chunk.stored_bytes == 0)
                 break;
@@ -168,13 +168,13 @@ test_an_unknown_version_or_codec_is_said_and_is_no_damage(void **state)
     (void)state;
     packed.stored[8] = 2;
     packed_seal(&packed);
-    assert_int_equal(container_unpack(&packed.chunk, packed.stored, dst, &err), -1);
+    assert_int_equal(container_unpack(&packed.chunk, packed.stored, dst, NULL, &err), -1);
     assert_int_equal(err.code, ERR_INTERNAL);
     assert_non_null(strstr(err.msg, "version 2"));
     packed.stored[8] = 1;
     packed_seal(&packed);
     packed.chunk.codec = (enum chunk_codec)9;
-    assert_int_equal(container_unpack(&packed.chunk, packed.stored, dst, &err), -1);
+    assert_int_equal(container_unpack(&packed.chunk, packed.stored, dst, NULL, &err), -1);
     assert_int_equal(err.code, ERR_INTERNAL);
     assert_non_null(strstr(err.msg, "codec 9"));
     packed_release(&packed);
@@ -325,6 +325,28 @@ test_ratios_are_what_they_should_be(void **state)
     }
 }
 
+static void
+test_unpacking_a_whole_chunk_is_counted_once(void **state)
+{
+    struct packed packed = small(CHUNK_LZ4);
+    struct container_tally tally;
+    uint8_t dst[8192 + 100];
+    struct err err = {0};
+
+    (void)state;
+    container_tally_begin(&tally, container_thread_own(), 1);
+    packed.stored[packed.chunk.stored_bytes - 1] ^= 1;
+    assert_int_equal(container_unpack(&packed.chunk, packed.stored, dst, &tally, &err), -1);
+    assert_int_equal(tally.blocks, 3);
+    assert_int_equal(tally.output_bytes, 0);
+    packed.stored[packed.chunk.stored_bytes - 1] ^= 1;
+    assert_int_equal(container_unpack(&packed.chunk, packed.stored, dst, &tally, &err), 0);
+    assert_int_equal(tally.blocks, 3);
+    assert_int_equal(tally.output_bytes, sizeof(dst));
+    assert_true(tally.decode_ns > 0);
+    packed_release(&packed);
+}
+
 /* The bytes of the first block of code behind the mark, without offsets and comments. */
 static size_t
 example_bytes(uint8_t *dst, size_t cap)
@@ -373,7 +395,7 @@ test_the_example_of_the_document_is_a_container(void **state)
         memcpy(plain + i * (sizeof(LINE) - 1), LINE, sizeof(LINE) - 1);
     chunk.size_bytes = (uint32_t)(10 * (sizeof(LINE) - 1));
     chunk.id = digest_of(plain, chunk.size_bytes);
-    if (container_unpack(&chunk, stored, got, &err) < 0)
+    if (container_unpack(&chunk, stored, got, NULL, &err) < 0)
         fail_msg("%s", err.msg);
     assert_memory_equal(got, plain, chunk.size_bytes);
 }
@@ -394,6 +416,7 @@ main(void)
         cmocka_unit_test(test_a_chunk_that_does_not_shrink_stays_raw),
         cmocka_unit_test(test_a_container_is_a_sixteenth_smaller_at_least),
         cmocka_unit_test(test_ratios_are_what_they_should_be),
+        cmocka_unit_test(test_unpacking_a_whole_chunk_is_counted_once),
         cmocka_unit_test(test_the_example_of_the_document_is_a_container),
     };
 
