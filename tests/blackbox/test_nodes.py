@@ -60,6 +60,26 @@ def test_of_eight_on_two_nodes_that_want_to_be_first_one_is(nodes):
         assert all(client.read(f"f{number}") == winner for client in clients)
 
 
+LOCK_BODY = (b'<D:lockinfo xmlns:D="DAV:"><D:lockscope><D:exclusive/></D:lockscope>'
+             b'<D:locktype><D:write/></D:locktype></D:lockinfo>')
+
+
+def test_of_eight_on_two_nodes_that_want_to_lock_one_does_and_both_nodes_obey(nodes):
+    clients = nodes.start()
+    for number in range(3):
+        with concurrent.futures.ThreadPoolExecutor(8) as crew:
+            replies = list(crew.map(
+                lambda each: clients[each % 2].request("LOCK", f"f{number}", {"Depth": "0"},
+                                                       LOCK_BODY), range(8)))
+        assert sorted(reply.status for reply in replies) == [201] + [423] * 7
+        token = next(reply["Lock-Token"] for reply in replies if reply.status == 201)
+        for client in clients:
+            assert client.put(f"f{number}", b"x").status == 423
+            assert client.put(f"f{number}", b"x", {"If": f"({token})"}).status == 204
+        assert clients[0].request("UNLOCK", f"f{number}", {"Lock-Token": token}).status == 204
+        assert clients[1].put(f"f{number}", b"y").status == 204
+
+
 def test_the_same_new_content_on_two_nodes_is_stored_once(nodes):
     clients = nodes.start()
     data = bytes(range(256)) * 20_000
