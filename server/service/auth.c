@@ -16,8 +16,6 @@
  */
 #include "service/auth.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +28,7 @@
 #include "base/metrics.h"
 #include "base/rand.h"
 #include "meta/user_repo.h"
+#include "service/password.h"
 #include "service/users.h"
 
 enum {
@@ -38,8 +37,6 @@ enum {
     SLOT_WAYS = 8,      /* places a key may have */
     HASHES_AT_ONCE = 2,
     HASH_WAIT_MS = 10000,
-    PASSWORD_LEAST = 8,
-    PASSWORD_MOST = 1024,
 };
 
 enum verdict { VERDICT_NONE, VERDICT_RIGHT, VERDICT_WRONG };
@@ -79,24 +76,6 @@ struct auth {
     unsigned hash_waiters;
 };
 
-/* The form of crypto_pwhash_str, with a salt and a result that are just random. */
-static void
-make_nobody_hash(struct auth *auth)
-{
-    uint8_t salt[16], result[32];
-    char salt64[25], result64[49];
-
-    rand_bytes(salt, sizeof(salt));
-    rand_bytes(result, sizeof(result));
-    sodium_bin2base64(salt64, sizeof(salt64), salt, sizeof(salt),
-                      sodium_base64_VARIANT_ORIGINAL_NO_PADDING);
-    sodium_bin2base64(result64, sizeof(result64), result, sizeof(result),
-                      sodium_base64_VARIANT_ORIGINAL_NO_PADDING);
-    snprintf(auth->nobody_hash, sizeof(auth->nobody_hash), "$argon2id$v=19$m=%llu,t=%llu,p=1$%s$%s",
-             (unsigned long long)auth->config->hash_memory_cost_kib,
-             (unsigned long long)auth->config->hash_time_cost, salt64, result64);
-}
-
 struct auth *
 auth_new(const struct config *config, struct pg_pool *pool)
 {
@@ -105,7 +84,7 @@ auth_new(const struct config *config, struct pg_pool *pool)
     auth->config = config;
     auth->pool = pool;
     rand_bytes(auth->secret, sizeof(auth->secret));
-    make_nobody_hash(auth);
+    password_hash_of_nobody(config, auth->nobody_hash);
     pthread_mutex_init(&auth->mutex, NULL);
     clock_cond_init(&auth->changed);
     auth->slots = mem_array(SLOT_COUNT, sizeof(*auth->slots));
@@ -254,36 +233,14 @@ static int
 compare(struct auth *auth, const char *hash, struct slice password, bool *ret_right,
         struct err *err)
 {
-    int rc, errnum;
+    int rc;
 
     if (enter_hashing(auth, err) < 0)
         return -1;
-    errno = 0;
-    rc = crypto_pwhash_str_verify(hash, password.data, password.len);
-    errnum = errno;
+    rc = password_matches(password, hash, ret_right, err);
     leave_hashing(auth);
     metric_add(METRIC_AUTH_HASHES, 1);
-
-    if (rc != 0 && errnum == ENOMEM) /* which is not a wrong password */
-        return err_set(err, ERR_BUSY, "no memory to check a password");
-    *ret_right = rc == 0;
-    return 0;
-}
-
-int
-auth_hash(const struct config *config, struct slice password, char *ret_hash, struct err *err)
-{
-    char hash[crypto_pwhash_STRBYTES];
-
-    _Static_assert(crypto_pwhash_STRBYTES <= USER_HASH_MAX + 1, "a hash fits into its column");
-    if (password.len < PASSWORD_LEAST || password.len > PASSWORD_MOST)
-        return err_set(err, ERR_INVALID, "a password has %d to %d bytes", PASSWORD_LEAST,
-                       PASSWORD_MOST);
-    if (crypto_pwhash_str(hash, password.data, password.len, config->hash_time_cost,
-                          (size_t)config->hash_memory_cost_kib * 1024) != 0)
-        return err_set(err, ERR_BUSY, "no memory to hash a password");
-    memcpy(ret_hash, hash, strnlen(hash, sizeof(hash) - 1) + 1);
-    return 0;
+    return rc;
 }
 
 /* --- one check --- */
@@ -535,7 +492,7 @@ auth_password(struct auth *auth, struct slice name, struct slice password, const
     uint8_t key[KEY_BYTES];
     int rc;
 
-    if (password.len > PASSWORD_MOST) /* nobody has one */
+    if (password.len > PASSWORD_MOST_BYTES) /* nobody has one */
         return err_set(err, ERR_LOGIN, "wrong name or password");
     if (users_check_name(name, check.account, &bad_name) < 0)
         check.account[0] = 0; /* goes the way of every unknown name */

@@ -1,5 +1,5 @@
 /*
- * auth: credentials in, principal out. Passwords are Argon2id (libsodium crypto_pwhash). A
+ * auth: credentials in, principal out. Passwords are Argon2id (password.h). A
  * verified pair is remembered for a short time under a keyed hash (never the password), so that a
  * client that sends Basic on every request costs one Argon2. A wrong pair is remembered too, until
  * the account changes, so that a device with an old password neither costs more nor locks the
@@ -32,9 +32,5 @@ int auth_recall(struct auth *auth, struct slice name, struct slice password,
  */
 int auth_password(struct auth *auth, struct slice name, struct slice password, const char *address,
                   struct principal *ret_principal, struct err *err);
-
-/* A new hash of a password at the configured cost, into USER_HASH_MAX + 1 bytes. ERR_INVALID:
- * shorter than 8 bytes or longer than 1024. */
-int auth_hash(const struct config *config, struct slice password, char *ret_hash, struct err *err);
 
 #endif

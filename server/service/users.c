@@ -7,7 +7,7 @@
 
 #include "base/rand.h"
 #include "base/text.h"
-#include "service/auth.h"
+#include "service/password.h"
 
 int
 users_check_name(struct slice in, char ret_name[USER_NAME_MAX + 1], struct err *err)
@@ -117,7 +117,7 @@ users_set_password(struct pg_pool *pool, const struct config *config, const char
 {
     struct account_job job = {.step = set_password_step};
 
-    if (auth_hash(config, password, job.hash, err) < 0)
+    if (password_hash(config, password, job.hash, err) < 0)
         return -1;
     return change(pool, name, &job, err);
 }
@@ -168,7 +168,7 @@ users_add(struct pg_pool *pool, const struct config *config, const char *name,
     struct account_job job = {.quota_bytes = quota_bytes};
 
     if (users_check_name(slice_of(name), job.name, err) < 0 ||
-        auth_hash(config, password, job.hash, err) < 0)
+        password_hash(config, password, job.hash, err) < 0)
         return -1;
     return pg_pool_transact(pool, add_work, &job, NULL, err);
 }

@@ -11,7 +11,7 @@
  * '/' or control characters in it. */
 int users_check_name(struct slice in, char ret_name[USER_NAME_MAX + 1], struct err *err);
 
-/* ERR_INVALID: a bad name (see above) or a bad password (see auth_hash). */
+/* ERR_INVALID: a bad name (see above) or a bad password (see password_hash). */
 int users_add(struct pg_pool *pool, const struct config *config, const char *name,
               struct slice password, int64_t quota_bytes, struct err *err);
 int users_set_password(struct pg_pool *pool, const struct config *config, const char *name,
