@@ -58,20 +58,6 @@ static const struct handler refuse_handler = {.finish = refuse};
 static const struct route refuse_open = {.prefix = "", .handler = &refuse_handler, .open = true};
 static const struct route refuse_closed = {.prefix = "", .handler = &refuse_handler};
 
-void
-conn_suspend(struct conn_env *env, struct MHD_Connection *mhd)
-{
-    atomic_fetch_add(&env->suspended, 1);
-    MHD_suspend_connection(mhd);
-}
-
-void
-conn_resume(struct conn_env *env, struct MHD_Connection *mhd)
-{
-    MHD_resume_connection(mhd);
-    atomic_fetch_sub(&env->suspended, 1);
-}
-
 /* --- birth and death --- */
 
 void *

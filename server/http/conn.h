@@ -71,7 +71,18 @@ void conn_on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
                        enum MHD_RequestTerminationCode why);
 
 /* Suspends (library threads) and resumes (any thread) a connection; counted. */
-void conn_suspend(struct conn_env *env, struct MHD_Connection *mhd);
-void conn_resume(struct conn_env *env, struct MHD_Connection *mhd);
+static inline void
+conn_suspend(struct conn_env *env, struct MHD_Connection *mhd)
+{
+    atomic_fetch_add(&env->suspended, 1);
+    MHD_suspend_connection(mhd);
+}
+
+static inline void
+conn_resume(struct conn_env *env, struct MHD_Connection *mhd)
+{
+    MHD_resume_connection(mhd);
+    atomic_fetch_sub(&env->suspended, 1);
+}
 
 #endif
