@@ -408,7 +408,7 @@ static const char SQL_COUNT_BELOW[] =
     "  union all"
     "  select n.id from below join nodes n on n.parent_id = below.id"
     ") "
-    "select count(*) from (select 1 from below limit $2) as some";
+    "select count(*) from (select 1 from below limit $2) as found";
 
 int
 node_repo_count_below(struct pg_conn *conn, int64_t node_id, uint64_t most, uint64_t *ret_count,

@@ -1,11 +1,12 @@
 """A folder with 100,000 members: told at once, with memory that does not grow."""
 
+import contextlib
 import subprocess
 import time
 
 import pytest
 
-from dav import DAV, multistatus, prop_request
+from dav import DAV, Closed, multistatus, prop_request
 from sync import changes, report_body
 
 pytestmark = pytest.mark.slow
@@ -15,22 +16,41 @@ GROWTH = 50 << 20
 LOOPS = 12
 
 
+def run_sql(server, *statements):
+    subprocess.run(
+        ["psql", "-h", server.storage / "postgres", "-U", "oxicloud", "-d", "oxicloud", "-X", "-q",
+         "-v", "ON_ERROR_STOP=1", *(word for sql in statements for word in ("-c", sql))], check=True)
+
+
 @pytest.fixture(scope="module")
 def folder(server):
     """Made by the database, in a second instead of minutes."""
     server.client().make_folder("big")
     server.client().make("big/f000000", b"")
-    subprocess.run(
-        ["psql", "-h", server.storage / "postgres", "-U", "oxicloud", "-d", "oxicloud", "-X", "-q",
-         "-v", "ON_ERROR_STOP=1", "-c",
-         "with made as (insert into nodes (space_id, parent_id, kind, name, content_id, size_bytes,"
-         " mime, mtime, seq, content_seq, link_seq) select n.space_id, n.parent_id, n.kind,"
-         " 'f' || lpad(number::text, 6, '0'), n.content_id, 0, n.mime, n.mtime, n.seq, n.seq, n.seq"
-         f" from nodes n cross join generate_series(1, {COUNT - 1}) number"
-         " where n.name = 'f000000' returning content_id), counted as (select content_id,"
-         " count(*) as amount from made group by 1) update contents c set refs = refs + amount"
-         " from counted where c.id = content_id", "-c", "vacuum analyze nodes"], check=True)
+    run_sql(server, f"""
+        with made as (
+            insert into nodes (space_id, parent_id, kind, name, content_id, size_bytes, mime,
+                mtime, seq, content_seq, link_seq)
+            select n.space_id, n.parent_id, n.kind, 'f' || lpad(number::text, 6, '0'),
+                n.content_id, 0, n.mime, n.mtime, n.seq, n.seq, n.seq
+            from nodes n cross join generate_series(1, {COUNT - 1}) number
+            where n.name = 'f000000' returning content_id
+        ), counted as (
+            select content_id, count(*) as amount from made group by 1
+        )
+        update contents c set refs = refs + amount from counted where c.id = content_id""",
+            "vacuum analyze nodes")
     return server.client()
+
+
+@contextlib.contextmanager
+def without_nodes(server):
+    """Every statement about nodes fails."""
+    run_sql(server, "alter table nodes rename to nodes_away")
+    try:
+        yield
+    finally:
+        run_sql(server, "alter table nodes_away rename to nodes")
 
 
 def first_byte_secs(client, method, depth, body):
@@ -90,3 +110,16 @@ def test_one_change_in_it_is_found_quickly(folder):
     found = changes(folder, "big/", token)
     assert time.monotonic() - began < 1
     assert found.gone() == {"f000001"} and found.there() == {"f050000"}
+
+
+@pytest.mark.parametrize("method,depth,body", [
+    ("PROPFIND", "1", None), ("GET", "0", None), ("REPORT", "0", report_body())])
+def test_an_answer_that_fails_midway_does_not_look_whole(server, folder, method, depth, body):
+    with folder.connect(30) as connection:
+        folder.send(connection, method, "big/", {"Depth": depth}, body)
+        assert connection.head().status in (200, 207)
+        with without_nodes(server), pytest.raises(Closed):
+            connection._chunked(time.monotonic() + 60)
+        for end in (b"</D:multistatus>", b"sync-token", b"</html>"):
+            assert end not in connection.buffer
+    assert folder.propfind("big/", "0").status == 207

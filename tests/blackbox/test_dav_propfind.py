@@ -7,7 +7,7 @@ import time
 import pytest
 
 from daemon import IS_PLAIN
-from dav import DAV, multistatus, update_request
+from dav import DAV, multistatus, prop_request, update_request
 
 LIVE = ("resourcetype", "getlastmodified", "creationdate", "getetag", "displayname")
 
@@ -48,6 +48,70 @@ def test_infinite_depth_is_refused_with_its_precondition(tree, depth):
 @pytest.mark.parametrize("depth", ["2", "-1", "foo", "1,0", "", "0x1", "1 1", "01"])
 def test_a_depth_that_is_none_is_refused(tree, depth):
     assert tree.propfind("", depth).status == 400
+
+
+def make_tree(client):
+    for folder in ("a", "a/b", "c"):
+        client.make_folder(folder)
+    for path in ("f", "a/f", "a/b/f", "a/b/g"):
+        client.make(path, b"x")
+    return {"", "a/", "a/b/", "c/", "f", "a/f", "a/b/f", "a/b/g"}
+
+
+def test_a_small_tree_is_told_of_as_a_whole_where_that_is_allowed(servers):
+    user = servers.start(PROPFIND_INFINITY_MAX=7).client()
+    paths = make_tree(user)
+    assert set(user.find("", "infinity")) == set(user.find("", None)) == paths
+    assert set(user.find("a/b", "infinity")) == {"a/b/", "a/b/f", "a/b/g"}
+    assert set(user.find("f", "infinity")) == {"f"}
+    assert user.find("", "infinity")["a/b/g"].text(DAV + "getetag") == user.etag("a/b/g")
+    user.make("h", b"x")
+    reply = user.propfind("", "infinity")
+    assert reply.status == 403 and b"propfind-finite-depth" in reply.body
+    assert set(user.find("a/", "infinity")) == {"a/", "a/f", "a/b/", "a/b/f", "a/b/g"}
+
+
+def test_a_wide_and_deep_tree_is_told_of_completely(servers):
+    user = servers.start(PROPFIND_INFINITY_MAX=100000).client()
+    paths, way = {""}, ""
+    with user.connect(120) as connection:
+        for number in range(510):
+            user.mkcol(f"d{number:04}", connection=connection)
+            user.put(f"d{number:04}/f", b"", connection=connection)
+            paths |= {f"d{number:04}/", f"d{number:04}/f"}
+        for _ in range(100):
+            way += "n/"
+            user.mkcol(way, connection=connection)
+            paths.add(way)
+    assert set(user.find("", "infinity")) == paths
+
+
+# --- how tersely ---
+
+
+def test_missing_properties_are_left_out_when_that_is_preferred(tree):
+    tree.make("f", b"abc")
+    body = prop_request([DAV + "getetag", "{urn:test:z}none"])
+    for headers, applied in (
+            ({"Prefer": "return=minimal"}, True), ({"Prefer": 'a, RETURN = "minimal"; b=c'}, True),
+            ({"Brief": "t"}, False), ({"Brief": "T"}, False)):
+        reply = tree.request("PROPFIND", "f", {"Depth": "0", **headers}, body)
+        (response,) = multistatus(reply)
+        assert {status: set(group) for status, group in response.props.items()} == {
+            200: {DAV + "getetag"}}
+        assert (reply["Preference-Applied"] == "return=minimal") == applied
+    for headers in ({}, {"Brief": "f"}, {"Prefer": "return=representation"},
+                    {"Prefer": "minimal"}, {"Prefer": "respond-async, return=minimals"}):
+        (response,) = multistatus(tree.request("PROPFIND", "f", {"Depth": "0", **headers}, body))
+        assert set(response.props) == {200, 404}
+
+
+def test_nothing_but_missing_properties_leave_an_empty_group(tree):
+    tree.make("f", b"abc")
+    reply = tree.request("PROPFIND", "f", {"Depth": "0", "Prefer": "return=minimal"},
+                         prop_request(["{urn:test:z}none"]))
+    (response,) = multistatus(reply)
+    assert response.props == {200: {}}
 
 
 # --- which properties ---

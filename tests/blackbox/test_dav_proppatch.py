@@ -215,3 +215,18 @@ def test_the_properties_of_a_file_have_a_limit_and_its_folder_stays_listable(tre
     listed = tree.propfind("", "1")
     assert listed.status == 207 and value.encode() in listed.body
     assert tree.read("f") == b"x"
+
+
+def test_what_went_as_asked_is_not_told_again_when_that_is_preferred(tree):
+    tree.make("f", b"x")
+    for headers, applied in (({"Prefer": "return=minimal"}, "return=minimal"),
+                             ({"Brief": "t"}, None)):
+        reply = tree.request("PROPPATCH", "f", headers,
+                             update_request(("set", f"<Z:a>{len(headers)}</Z:a>")))
+        assert reply.status == 200 and not reply.body and reply["Preference-Applied"] == applied
+    assert tree.prop_text("f", "{urn:test:z}a") == "1"
+    reply = tree.request("PROPPATCH", "f", {"Prefer": "return=minimal"},
+                         update_request(("set", "<Z:a>2</Z:a><D:getetag>x</D:getetag>")))
+    (response,) = multistatus(reply)
+    assert response.status_of("{urn:test:z}a") == 424
+    assert response.status_of(DAV + "getetag") == 403
