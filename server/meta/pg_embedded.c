@@ -40,6 +40,7 @@
 enum {
     OWNER_WAIT_MS = 120 * 1000, /* for an orphan's end, or for another owner's start */
     READY_WAIT_MS = 600 * 1000, /* crash recovery takes its time */
+    REFUSED_WAIT_MS = 5 * 1000, /* for a server that says no, and not that it is about to start */
     STOP_WAIT_MS = 60 * 1000,   /* for a fast shutdown; an immediate one is safe too */
     KILL_WAIT_MS = 10 * 1000,
     POLL_MS = 10,
@@ -410,27 +411,50 @@ has_ended(struct pg_embedded *embedded)
 }
 
 static bool
-answers(const char *conninfo)
+connects(const char *conninfo, struct err *ret_why)
 {
     struct pg_conn *conn = NULL;
-    struct err ignored = {0}; /* it does not, then */
 
-    if (pg_connect(conninfo, &conn, &ignored) < 0)
+    if (pg_connect(conninfo, &conn, ret_why) < 0)
         return false;
     pg_close(conn);
     return true;
+}
+
+static bool
+answers(const char *conninfo)
+{
+    struct err ignored = {0}; /* it does not, then */
+
+    return connects(conninfo, &ignored);
+}
+
+/* And will go on doing so, as on a full disk. Not: "the database system is starting up", "... is
+ * in recovery mode", "... is not yet accepting connections". Our clusters speak English. */
+static bool
+is_refused(const struct err *why)
+{
+    return strstr(why->msg, "FATAL:") != NULL && strstr(why->msg, "database system is ") == NULL;
 }
 
 static int
 wait_until_ready(struct pg_embedded *embedded, struct err *err)
 {
     int64_t until_us = clock_mono_us() + READY_WAIT_MS * INT64_C(1000);
+    int64_t welcome_us = clock_mono_us(); /* when it had not said no yet */
+    struct err why = {0};
 
-    while (!answers(embedded->first_conninfo)) {
+    while (!connects(embedded->first_conninfo, &why)) {
+        int64_t now_us = clock_mono_us();
+
         if (has_ended(embedded))
             return set_from_output(embedded->log_fd, "postgres ended", err);
-        if (clock_mono_us() >= until_us)
-            return set_from_output(embedded->log_fd, "postgres does not answer", err);
+        if (!is_refused(&why))
+            welcome_us = now_us;
+        if (now_us >= until_us || now_us - welcome_us >= REFUSED_WAIT_MS * INT64_C(1000)) {
+            (void)set_from_output(embedded->log_fd, "postgres does not answer", err);
+            return err_set(err, ERR_UNAVAILABLE, "postgres does not answer: %.180s", why.msg);
+        }
         sleep_ms(POLL_MS);
     }
     return 0;

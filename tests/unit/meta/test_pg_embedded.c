@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
@@ -338,6 +339,32 @@ start_beside(const char *name, const char *text, char *message, size_t size)
     return err.code;
 }
 
+/* As on a full disk: the server runs, and no connection comes about. */
+static void
+test_a_server_that_takes_nobody_is_given_up_soon_and_says_why(void **state)
+{
+    AUTO_FREE char *hba = mem_printf("%s/postgres/pg_hba.conf", storage);
+    AUTO_FREE char *kept = mem_printf("%s/postgres/pg_hba.kept", storage);
+    struct pg_embedded *embedded = NULL;
+    int64_t began_us = clock_mono_us();
+    struct err err = {0};
+    FILE *file;
+
+    (void)state;
+    assert_int_equal(rename(hba, kept), 0);
+    file = fopen(hba, "w");
+    assert_non_null(file);
+    assert_true(fputs("local all all reject\n", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(hba, 0644), 0);
+    assert_int_equal(pg_embedded_start(storage, &embedded, &err), -1);
+    assert_int_equal(err.code, ERR_UNAVAILABLE);
+    assert_non_null(strstr(err.msg, "pg_hba.conf rejects"));
+    assert_true(clock_mono_us() - began_us < DEADLINE_MS * INT64_C(1000));
+    assert_int_equal(rename(kept, hba), 0);
+    pg_embedded_stop(start());
+}
+
 static void
 test_another_major_version_is_refused_with_advice(void **state)
 {
@@ -397,6 +424,7 @@ main(void)
         cmocka_unit_test(test_the_next_owner_waits_for_an_orphan_to_end),
         cmocka_unit_test(test_a_server_that_crashed_is_started_again),
         cmocka_unit_test(test_a_process_with_an_old_number_is_no_server),
+        cmocka_unit_test(test_a_server_that_takes_nobody_is_given_up_soon_and_says_why),
         cmocka_unit_test(test_another_major_version_is_refused_with_advice),
         cmocka_unit_test(test_a_folder_with_other_things_is_left_alone),
         cmocka_unit_test(test_a_cluster_half_made_is_made_anew),
