@@ -116,6 +116,55 @@ test_a_reservation_that_has_expired_counts_no_more_and_goes(void **state)
     assert_int_equal(used(fix), 7);
 }
 
+/* Half of its time has passed, which nobody waits for here. */
+static void
+let_half_pass(struct fixture *fix, struct files_claim *claim)
+{
+    test_db_script(fix->db, "update reservations set expires_at = now() + interval '140 seconds'");
+    claim->quota.held_at_us -= INT64_C(151) * 1000000;
+}
+
+static void
+test_an_upload_that_goes_on_prolongs_its_reservation(void **state)
+{
+    static const char SQL_LEFT[] =
+        "select extract(epoch from expires_at - now())::bigint from reservations";
+    struct fixture *fix = *state;
+    struct files_claim claim = {0};
+    int64_t before_us;
+
+    limit(fix, 100);
+    assert_int_equal(begin(fix, "/a", 60, &claim), ERR_NONE);
+    assert_int_equal(files_take(&fix->files, &claim, 20, &fix->err), 0);
+    let_half_pass(fix, &claim);
+    before_us = claim.quota.held_at_us;
+    assert_int_equal(files_take(&fix->files, &claim, 20, &fix->err), 0);
+    assert_true(test_db_number(fix->db, SQL_LEFT) > 290);
+    assert_true(claim.quota.held_at_us > before_us);
+    assert_int_equal(claim.quota.held_bytes, 60);
+    assert_int_equal(reservations(fix), 1);
+    files_release(&fix->files, &claim);
+    assert_int_equal(reservations(fix), 0);
+}
+
+/* It had expired before, and somebody else has taken the room. */
+static void
+test_a_reservation_that_cannot_be_prolonged_ends_the_upload(void **state)
+{
+    struct fixture *fix = *state;
+    struct files_claim claim = {0}, other = {0};
+
+    limit(fix, 100);
+    assert_int_equal(begin(fix, "/a", 60, &claim), ERR_NONE);
+    test_db_script(fix->db, "update reservations set expires_at = now() - interval '1 second'");
+    assert_int_equal(begin(fix, "/b", 60, &other), ERR_NONE);
+    claim.quota.held_at_us -= INT64_C(301) * 1000000;
+    assert_int_equal(outcome(fix, files_take(&fix->files, &claim, 20, &fix->err)), ERR_QUOTA);
+    files_release(&fix->files, &claim);
+    assert_int_equal(reservations(fix), 1);
+    files_release(&fix->files, &other);
+}
+
 static void
 test_only_what_a_file_grows_by_is_reserved(void **state)
 {
@@ -281,6 +330,8 @@ main(void)
         SERVICE_TEST(test_what_an_upload_reserved_no_other_gets),
         SERVICE_TEST(test_an_upload_that_fails_gives_its_reservation_back),
         SERVICE_TEST(test_a_reservation_that_has_expired_counts_no_more_and_goes),
+        SERVICE_TEST(test_an_upload_that_goes_on_prolongs_its_reservation),
+        SERVICE_TEST(test_a_reservation_that_cannot_be_prolonged_ends_the_upload),
         SERVICE_TEST(test_only_what_a_file_grows_by_is_reserved),
         SERVICE_TEST(test_an_upload_without_a_length_reserves_in_steps),
         SERVICE_TEST(test_a_copy_takes_nothing_that_is_reserved),
