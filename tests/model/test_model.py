@@ -27,7 +27,8 @@ from workers import SHARED, Races, Worker
 STEPS = int(os.environ.get("OXI_MODEL_STEPS", "2000" if IS_PLAIN else "600"))
 SEED = os.environ.get("OXI_MODEL_SEED") or str(random.SystemRandom().randrange(10**9))
 HOMES = {"anna": 3, "berta": 2, "carl": 1}  # users and how many clients each has
-STEPS_A_ROUND = 120
+STEPS_A_ROUND = 120 if STEPS < 10_000 else 480  # between two comparisons of everything
+JOBS_A_ROUND = STEPS_A_ROUND // 30
 DISTURBANCES = ["none", "collect", "collect", "verify", "empty trash", "stop", "kill"]
 
 
@@ -87,7 +88,7 @@ class History:
 
     def offer_jobs(self):
         for user, space in self.installation.spaces.items():
-            for _ in range(4):
+            for _ in range(JOBS_A_ROUND):
                 path, body = [SHARED, f"job{self.job_count:06}"], self.rand.randbytes(2_000)
                 tag = self.installation.client(user).make("/".join(path), body)
                 space.write(path, body, tag)
