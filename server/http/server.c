@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +24,10 @@ enum {
     CONNECTION_MEMORY_BYTES = 32 * 1024,
     LISTEN_BACKLOG = 1024,
     STOP_POLL_US = 2000,
+    /* What the kernel may hold for a client before it is on its way. Without a limit a socket
+     * takes megabytes and has room again only when a third of them are gone: for a slow client
+     * that is later than the idle timeout, although it reads all the time. */
+    UNSENT_MOST_BYTES = 256 * 1024,
 };
 
 struct server {
@@ -112,6 +118,17 @@ start_daemon(struct server *server, const struct config *config, const struct ad
         MHD_OPTION_END);
 }
 
+/* Connections take this over from the socket they come in by. Without it all works, too, but for
+ * very slow readers. */
+static void
+limit_unsent(struct server *server)
+{
+    int fd = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_LISTEN_FD)->listen_fd;
+    unsigned most = UNSENT_MOST_BYTES;
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof(most));
+}
+
 static void
 server_free(struct server *server)
 {
@@ -141,6 +158,7 @@ server_start(const struct server_parts *parts, struct server **ret_server, struc
         return err_set(err, ERR_UNAVAILABLE, "listen on %s port %u: %s", config->server_host,
                        (unsigned)config->server_port, strerror(errno));
     }
+    limit_unsent(server);
     server->port = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
     *ret_server = server;
     return 0;

@@ -170,15 +170,13 @@ def test_http_1_0_needs_no_host(tree):
     ["X-Big: " + "a" * 200_000], [f"X-{n}: {'v' * 20}" for n in range(3000)]],
     ids=["one-line", "many-lines"])
 def test_an_oversized_head_is_refused(tree, lines):
-    status = first_status(tree, tree.head("GET", "", lines))
-    assert status is None or status in (400, 413, 431), status
+    assert first_status(tree, tree.head("GET", "", lines)) == 431
     assert tree.request("OPTIONS").status in (200, 204)
 
 
-@pytest.mark.parametrize("length", [20_000, 100_000])
-def test_an_oversized_target_is_refused(tree, length):
-    status = first_status(tree, tree.head("GET", "b" * length))
-    assert status is None or status in (400, 404, 413, 414, 431), status
+@pytest.mark.parametrize("length, status", [(20_000, 413), (40_000, 414), (100_000, 414)])
+def test_an_oversized_target_is_refused(tree, length, status):
+    assert first_status(tree, tree.head("GET", "b" * length)) == status
     assert tree.request("OPTIONS").status in (200, 204)
 
 
