@@ -14,6 +14,7 @@
 #include "dav/dav.h"
 #include "dav/dav_if.h"
 #include "dav/dav_lock.h"
+#include "dav/dav_sync_token.h"
 #include "http/precond.h"
 #include "service/locks.h"
 
@@ -29,6 +30,7 @@ struct state {
     bool looked;
     bool exists;
     char etag[FILES_ETAG_SIZE];
+    char sync_token[DAV_SYNC_TOKEN_SIZE]; /* of a folder, else "" */
 };
 
 struct dav_guard {
@@ -49,8 +51,12 @@ set_state(struct state *state, const struct node *node)
 {
     state->looked = true;
     state->exists = node != NULL;
-    if (node)
-        files_etag(node, state->etag);
+    state->sync_token[0] = '\0';
+    if (!node)
+        return;
+    files_etag(node, state->etag);
+    if (node->kind == NODE_FOLDER)
+        dav_sync_token_of(node, state->sync_token);
 }
 
 static int
@@ -131,17 +137,18 @@ state_of_list(struct dav_guard *guard, size_t at, struct err *err)
 }
 
 static bool
-asks_for_etag(const struct dav_if_list *list)
+asks_for_state(const struct dav_if_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
-        if (list->conditions[i].kind == DAV_IF_ETAG)
+        if (list->conditions[i].kind == DAV_IF_ETAG ||
+            slice_starts(list->conditions[i].value, DAV_SYNC_TOKEN_PREFIX))
             return true;
     }
     return false;
 }
 
-/* Clients send every lock they hold below the target, each with its tag: only those whose ETag
- * matters are looked up. */
+/* Clients send every lock they hold below the target, each with its tag: only those whose ETag or
+ * sync token matters are looked up. */
 static int
 find_states(struct dav_guard *guard, struct err *err)
 {
@@ -152,7 +159,7 @@ find_states(struct dav_guard *guard, struct err *err)
             return -1;
         /* The transaction tells about the source before anything is judged. */
         if (!guard->states[i] || guard->states[i] == &guard->source || guard->states[i]->looked ||
-            !asks_for_etag(&guard->header.lists[i]))
+            !asks_for_state(&guard->header.lists[i]))
             continue;
         if (guard->look_count++ == LOOKS_MAX)
             return err_set(err, ERR_TOO_LARGE, "if header: more than %d resources", LOOKS_MAX);
@@ -246,6 +253,8 @@ condition_holds(void *ctx, const struct dav_if_list *list, const struct dav_if_c
 
     if (!state)
         return false;
+    if (condition->kind == DAV_IF_TOKEN && slice_starts(condition->value, DAV_SYNC_TOKEN_PREFIX))
+        return slice_is(condition->value, state->sync_token); /* RFC 6578 section 5 */
     if (condition->kind == DAV_IF_TOKEN)
         return is_locked_with(guard, state, condition->value);
     /* Ours are strong, so a weak one never matches: RFC 4918 section 10.4.4. */

@@ -8,7 +8,6 @@
 #include "dav/dav_sync_token.h"
 #include "dav/dav_xml.h"
 #include "service/files.h"
-#include "service/sync.h"
 
 /* ---- live properties ---- */
 
@@ -140,9 +139,10 @@ write_supported_report_set(struct buf *out, const struct dav_subject *subject)
 static void
 write_sync_token(struct buf *out, const struct dav_subject *subject)
 {
-    struct sync_mark mark = sync_mark_of(subject->node);
+    char token[DAV_SYNC_TOKEN_SIZE];
 
-    dav_sync_token_write(out, subject->node->id, &mark);
+    dav_sync_token_of(subject->node, token);
+    buf_adds(out, token);
 }
 
 static const struct dav_live LIVE[] = {

@@ -1,10 +1,11 @@
 #include "dav/dav_sync_token.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
 
-static const char PREFIX[] = "urn:oxicloudd:sync:";
+static const char PREFIX[] = DAV_SYNC_TOKEN_PREFIX;
 
 static struct slice
 cut(struct slice *rest)
@@ -69,6 +70,15 @@ dav_sync_token_parse(struct slice text, struct arena *arena, struct dav_sync_tok
         return false;
     *ret_token = token;
     return true;
+}
+
+void
+dav_sync_token_of(const struct node *folder, char dst[DAV_SYNC_TOKEN_SIZE])
+{
+    struct sync_mark mark = sync_mark_of(folder);
+
+    snprintf(dst, DAV_SYNC_TOKEN_SIZE, "%s%lld:%lld:%lld", PREFIX, (long long)folder->id,
+             (long long)mark.linked_seq, (long long)mark.removed_seq);
 }
 
 void

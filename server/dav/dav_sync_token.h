@@ -21,6 +21,10 @@
 #include "service/sync.h"
 #include "service/walk.h"
 
+#define DAV_SYNC_TOKEN_PREFIX "urn:oxicloudd:sync:"
+
+enum { DAV_SYNC_TOKEN_SIZE = 96 }; /* of a mark's token: the prefix and three numbers */
+
 struct dav_sync_token {
     int64_t folder_id;
     struct sync_mark mark;
@@ -33,6 +37,9 @@ struct dav_sync_token {
 
 /* False: no such token. Names lie in the arena. */
 bool dav_sync_token_parse(struct slice text, struct arena *arena, struct dav_sync_token *ret_token);
+
+/* Of a folder as it is now. */
+void dav_sync_token_of(const struct node *folder, char dst[DAV_SYNC_TOKEN_SIZE]);
 
 /* Nothing in it needs an escape in XML. */
 void dav_sync_token_write(struct buf *out, int64_t folder_id, const struct sync_mark *mark);

@@ -344,6 +344,21 @@ def test_a_token_from_before_what_is_forgotten_is_refused(servers):
     assert mirror.known == listing(client) and mirror.begun == 1
 
 
+def test_a_token_is_a_condition_that_ends_with_the_next_change(tree):
+    tree.make_folder("d")
+    tree.make("d/f", b"1")
+    token = first_token(tree, "d/")
+    here, file = f"(<{token}>)", f"<{tree.target('d/')}> (<{token}>)"
+    assert tree.put("d/f", b"2", {"If": f"(<{token}>)"}).status == 412  # it is the folder's
+    assert tree.put("d/f", b"2", {"If": f"<{tree.target('')}> (<{token}>)"}).status == 412
+    assert tree.put("d/f", b"2", {"If": file}).status == 204
+    assert tree.put("d/f", b"3", {"If": file}).status == 412
+    assert tree.put("d/f", b"3", {"If": file.replace("(<", "(Not <")}).status == 204
+    assert tree.request("DELETE", "d/", {"If": here}).status == 412
+    token = first_token(tree, "d/")
+    assert tree.request("DELETE", "d/", {"If": f"(<{token}>)"}).status == 204
+
+
 # --- what is asked ---
 
 
