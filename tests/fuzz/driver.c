@@ -442,7 +442,7 @@ save_input(void)
     if (fs_write_file(path, shared->input, shared->len, 0644, &err) < 0)
         fprintf(stderr, "%s\n", err.msg);
     else
-        fprintf(stderr, "the input that did it: %s\n", path);
+        fprintf(stderr, "the input it ended with: %s\n", path);
 }
 
 /* Until the child ends; one that stays with an input is ended. */
