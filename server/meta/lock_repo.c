@@ -4,7 +4,8 @@
 
 #define LOCK_COLUMNS                                                                               \
     "l.token, l.node_id, l.space_id, l.user_id, l.shared, l.deep, l.owner,"                        \
-    " ceil(extract(epoch from l.expires_at - now()))::bigint, n.kind, root.path, root.path_key"
+    " ceil(extract(epoch from l.expires_at - now()))::bigint as left_secs, n.kind, root.path,"     \
+    " root.path_key"
 
 /* Each with the way to its node, read from the node up. Only the root of a space has no name. */
 #define LOCK_TABLES                                                                                \
@@ -78,12 +79,13 @@ lock_repo_on(struct pg_conn *conn, const int64_t *node_ids, size_t count, struct
     "  select l.token, n.parent_id as at from locks l join nodes n on n.id = l.node_id"            \
     "  where l.space_id = $1 and" IN_FORCE "and l.node_id <> $2"                                   \
     "  union all"                                                                                  \
-    "  select up.token, n.parent_id from up join nodes n on n.id = up.at where up.at <> $2"        \
+    "  select up.token, (select n.parent_id from nodes n where n.id = up.at)"                      \
+    "  from up where up.at <> $2"                                                                  \
     "), below as materialized (select up.token from up where up.at = $2) "
 
 static const char SQL_BELOW[] =
     BELOW "select " LOCK_COLUMNS ", l.node_id from " LOCK_TABLES
-          " where l.token in (select token from below) order by l.created_at, l.token";
+          " where l.token = any(array(select token from below)) order by l.created_at, l.token";
 
 int
 lock_repo_below(struct pg_conn *conn, int64_t space_id, int64_t node_id, struct arena *arena,
@@ -111,15 +113,33 @@ lock_repo_find(struct pg_conn *conn, int64_t space_id, char *const *tokens, size
     return look(conn, SQL_FIND, &params, arena, ret_locks, ret_count, err);
 }
 
+/*
+ * The nodes of a page have few parents, so the ways up are those of the parents. What a lock looks
+ * like is made once, however many nodes it covers; the array keeps the planner from doing that for
+ * every lock there is, and the subquery from reading all nodes for a few steps up.
+ */
 static const char SQL_COVERING[] =
-    "with recursive up as ("
-    "  select n.id as subject_id, n.id, n.parent_id from nodes n where n.id = any($1::bigint[])"
+    "with recursive asked as materialized ("
+    "  select n.id, n.parent_id from nodes n where n.id = any($1::bigint[])"
+    "), up as ("
+    "  select distinct parent_id as bottom, parent_id as at from asked where parent_id is not null"
     "  union all"
-    "  select up.subject_id, n.id, n.parent_id from up join nodes n on n.id = up.parent_id"
+    "  select up.bottom, (select n.parent_id from nodes n where n.id = up.at)"
+    "  from up where up.at is not null"
+    "), above as materialized ("
+    "  select up.bottom, l.token from up join locks l on l.node_id = up.at"
+    "  where l.deep and" IN_FORCE "), cover as materialized ("
+    "  select l.token, l.node_id as subject_id from locks l"
+    "  where l.node_id = any($1::bigint[]) and" IN_FORCE "  union all"
+    "  select above.token, asked.id from above join asked on asked.parent_id = above.bottom"
+    "), shown as materialized ("
+    "  select " LOCK_COLUMNS ", l.created_at from " LOCK_TABLES
+    "  where l.token = any(array(select token from cover))"
     ") "
-    "select " LOCK_COLUMNS ", up.subject_id from up join (" LOCK_TABLES ") on l.node_id = up.id "
-    "where (l.deep or up.id = up.subject_id) and" IN_FORCE
-    "order by up.subject_id, l.created_at, l.token";
+    "select s.token, s.node_id, s.space_id, s.user_id, s.shared, s.deep, s.owner, s.left_secs,"
+    " s.kind, s.path, s.path_key, cover.subject_id "
+    "from cover join shown s on s.token = cover.token "
+    "order by cover.subject_id, s.created_at, s.token";
 
 int
 lock_repo_covering(struct pg_conn *conn, const int64_t *node_ids, size_t count, struct arena *arena,
