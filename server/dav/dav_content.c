@@ -146,7 +146,7 @@ get_finish(struct request *request, struct err *err)
     struct precond_subject subject = {.exists = true, .etag = etag};
     struct node node;
 
-    if (dav_stat(request, &node, err) < 0)
+    if (dav_stat(request, &node, err) < 0 || dav_guard_read(request, &node, err) < 0)
         return -1;
     files_etag(&node, etag);
     subject.mtime_us = node.mtime_us;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "dav/dav.h"
+#include "dav/dav_guard.h"
 #include "dav/dav_multistatus.h"
 #include "dav/dav_xml.h"
 #include "service/walk.h"
@@ -99,6 +100,7 @@ fill_pager(struct find_pager *pager, struct request *request, enum dav_depth dep
 
     if (dav_ask_body(buf_slice(&request->body), &multi->arena, &multi->ask, err) < 0 ||
         dav_stat(request, &pager->self, err) < 0 ||
+        dav_guard_read(request, &pager->self, err) < 0 ||
         may_tell(pager, request, depth, ret_may, err) < 0)
         return -1;
     if (!*ret_may)

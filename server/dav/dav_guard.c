@@ -308,6 +308,22 @@ check_target(void *ctx, const struct node *node, struct err *err)
     return check_if(guard, err);
 }
 
+int
+dav_guard_read(struct request *request, const struct node *node, struct err *err)
+{
+    struct dav_guard *guard;
+
+    if (!request_header(request, "If"))
+        return 0;
+    if (dav_guard_new(request, NULL, true, &guard, err) < 0)
+        return -1;
+    set_state(&guard->source, node);
+    if (node->space_locked &&
+        locks_find_held(dav_of(request)->files, &request->principal, &guard->tokens, err) < 0)
+        return -1;
+    return check_if(guard, err);
+}
+
 struct files_guard
 dav_guard_source(struct dav_guard *guard)
 {

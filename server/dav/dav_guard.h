@@ -3,7 +3,8 @@
  * If header, the conditions of RFC 9110 section 13, a final slash only behind a folder, and a
  * Depth that suits a folder. It is asked inside the transaction that writes (files_guard), so
  * what it saw is what is changed. It also carries the lock tokens that the request submits, and
- * makes the answer when locks refuse it.
+ * makes the answer when locks refuse it. Of a request that only reads, the If header counts too
+ * (RFC 4918 section 10.4): dav_guard_read().
  */
 #ifndef OXI_DAV_DAV_GUARD_H
 #define OXI_DAV_DAV_GUARD_H
@@ -24,6 +25,9 @@ struct dav_guard;
  */
 int dav_guard_new(struct request *request, const struct path *target, bool whole_folders,
                   struct dav_guard **ret_guard, struct err *err);
+
+/* The If header of a request that only reads this node. ERR_PRECONDITION: it does not hold. */
+int dav_guard_read(struct request *request, const struct node *node, struct err *err);
 
 /* For the resource of the request, and for the target. */
 struct files_guard dav_guard_source(struct dav_guard *guard);

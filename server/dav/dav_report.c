@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "dav/dav.h"
+#include "dav/dav_guard.h"
 #include "dav/dav_multistatus.h"
 #include "dav/dav_sync_token.h"
 #include "dav/dav_xml.h"
@@ -247,6 +248,7 @@ fill_pager(struct report_pager *pager, struct request *request, bool *ret_known,
 
     *ret_known = false;
     if (dav_stat(request, &pager->self, err) < 0 ||
+        dav_guard_read(request, &pager->self, err) < 0 ||
         dav_xml_parse(buf_slice(&request->body), &pager->multi.arena, &root, err) < 0)
         return -1;
     if (!dav_xml_is(root, "sync-collection") || pager->self.kind != NODE_FOLDER) {

@@ -309,6 +309,30 @@ locks_end(struct files *files, const struct principal *principal, const struct p
 
 /* --- show --- */
 
+struct held_job {
+    int64_t space_id;
+    struct lock_tokens *tokens;
+};
+
+static int
+held_work(struct pg_conn *conn, void *ctx, struct err *err)
+{
+    struct held_job *job = ctx;
+    struct lock_tokens *tokens = job->tokens;
+
+    return lock_repo_find(conn, job->space_id, tokens->tokens, tokens->count, tokens->arena,
+                          &tokens->held, &tokens->held_count, err);
+}
+
+int
+locks_find_held(struct files *files, const struct principal *principal, struct lock_tokens *tokens,
+                struct err *err)
+{
+    struct held_job job = {.space_id = principal->space_id, .tokens = tokens};
+
+    return tokens->count > 0 ? pg_pool_run(files->pool, held_work, &job, err) : 0;
+}
+
 struct show_job {
     const int64_t *node_ids;
     size_t node_count;

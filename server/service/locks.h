@@ -55,6 +55,11 @@ int locks_refresh(struct files *files, const struct principal *principal, const 
 int locks_end(struct files *files, const struct principal *principal, const struct path *path,
               const char *token, const struct files_guard *guard, struct err *err);
 
+/* Which of the tokens are locks in force in the principal's space: for conditions of a request that
+ * changes nothing. Changes learn it in their transaction (lock_check.h). */
+int locks_find_held(struct files *files, const struct principal *principal,
+                    struct lock_tokens *tokens, struct err *err);
+
 /* The locks that cover these nodes, which the principal may read; by subject_id. */
 int locks_of(struct files *files, const int64_t *node_ids, size_t count, struct arena *arena,
              struct lock **ret_locks, size_t *ret_count, struct err *err);

@@ -7,6 +7,7 @@ import pytest
 
 from daemon import PASSWORD, eventually
 from dav import DAV, multistatus, parse_xml, update_request
+from sync import report_body
 
 UNKNOWN = "opaquelocktoken:00000000-0000-4000-8000-00000000dead"
 
@@ -526,6 +527,34 @@ def test_strange_tokens_match_nothing(tree):
     for token in ("urn:x", "opaquelocktoken:", UNKNOWN + "x", "opaquelocktoken:" + "\u00ff" * 36):
         assert tree.put("f", b"", {"If": f"(<{token}>)"}).status == 412
         assert unlock(tree, "f", token).status == 409
+
+
+READS = [("GET", None), ("HEAD", None), ("PROPFIND", None), ("REPORT", report_body())]
+
+
+@pytest.mark.parametrize("method,body", READS)
+def test_conditions_count_for_what_only_reads(tree, method, body):
+    tree.make_folder("d")
+    tree.make("d/f", b"1")
+    status = {"GET": 200, "HEAD": 200}.get(method, 207)
+
+    def read(header):
+        return tree.request(method, "d/", {"If": header, "Depth": "0"}, body).status
+
+    etag = tree.etag("d/")
+    for locked in (False, True):
+        assert read(f"([{etag}])") == status and read("([\"other\"])") == 412
+        assert read(f"(Not [{etag}])") == 412 and read("(<DAV:no-lock>)") == 412
+        assert read(f"(<{UNKNOWN}>)") == 412 and read(f"(Not <{UNKNOWN}>)") == status
+        assert read(f"<{tree.url('d/f')}> ([{tree.etag('d/f')}])") == status
+        assert read("nonsense") == 400
+        if not locked:
+            token = lock(tree, "d", depth="infinity")
+            etag = tree.etag("d/")
+    assert read(f"(<{token}>)") == status and read(f"(Not <{token}>)") == 412
+    assert read(f"(<{token}> [{etag}])") == status
+    assert read(f"<{tree.url('d/f')}> (<{token}>)") == status
+    assert read(f"<{tree.url('other')}> (<{token}>)") == 412
 
 
 # --- refresh ---
