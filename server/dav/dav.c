@@ -8,10 +8,7 @@
 #include "base/text.h"
 #include "dav/dav_xml.h"
 
-enum {
-    WALK_PAGE_NODES = 500,
-    MKCOL_BODY_MAX = 64 << 10, /* only to tell that there is one */
-};
+enum { MKCOL_BODY_MAX = 64 << 10 }; /* only to tell that there is one */
 
 /* An address has no year 10000. */
 #define MTIME_MOST_SECS UINT64_C(253402300799)
@@ -301,41 +298,6 @@ dav_stat(const struct request *request, struct node *ret_node, struct err *err)
     if (node.kind == NODE_FILE && request->path.trailing_slash)
         return err_set(err, ERR_NOT_FOUND, "there is a file, not a folder");
     *ret_node = node;
-    return 0;
-}
-
-void
-dav_walk_init(struct dav_walk *walk, struct files *files, const struct principal *principal,
-              const struct node *folder)
-{
-    *walk = (struct dav_walk){.files = files, .principal = *principal, .folder = *folder};
-}
-
-void
-dav_walk_release(struct dav_walk *walk)
-{
-    free(walk->nodes);
-    walk->nodes = NULL;
-}
-
-int
-dav_walk_fill(struct dav_walk *walk, bool *ret_fresh, struct err *err)
-{
-    char after[PATH_NAME_MAX_BYTES + 1] = "";
-
-    *ret_fresh = false;
-    if (walk->at < walk->count || walk->last)
-        return 0;
-    if (!walk->nodes)
-        walk->nodes = mem_array(WALK_PAGE_NODES, sizeof(*walk->nodes));
-    if (walk->count > 0)
-        memcpy(after, walk->nodes[walk->count - 1].name, sizeof(after));
-    if (files_list(walk->files, &walk->principal, &walk->folder, after[0] ? after : NULL,
-                   walk->nodes, WALK_PAGE_NODES, &walk->count, err) < 0)
-        return -1;
-    walk->at = 0;
-    walk->last = walk->count < WALK_PAGE_NODES;
-    *ret_fresh = true;
     return 0;
 }
 

@@ -76,24 +76,6 @@ int dav_resolve(struct request *request, struct slice reference, enum dav_place 
 /* The node of the request. A file asked for with a slash at its end is ERR_NOT_FOUND. */
 int dav_stat(const struct request *request, struct node *ret_node, struct err *err);
 
-/* The children of a folder, read page by page. */
-struct dav_walk {
-    struct files *files;
-    struct principal principal;
-    struct node folder;
-    struct node *nodes;
-    size_t count;
-    size_t at; /* of the next child, in nodes */
-    bool last; /* there is no page after this one */
-};
-
-void dav_walk_init(struct dav_walk *walk, struct files *files, const struct principal *principal,
-                   const struct node *folder);
-void dav_walk_release(struct dav_walk *walk);
-/* When all of nodes has been seen: reads the next page, and says so. Then at == count means that
- * there is no child left. */
-int dav_walk_fill(struct dav_walk *walk, bool *ret_fresh, struct err *err);
-
 /* --- what goes out --- */
 
 /* "/webdav/a%20b", with a slash at the end of a folder. */

@@ -5,13 +5,15 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "dav/dav.h"
+#include "service/walk.h"
 
 enum { PAGE_SOFT_BYTES = 256 << 10, HREF_MAX = 1 << 20 };
 
 /* Lives as long as the answer, which may be longer than the request: holds all it needs. */
 struct listing {
     struct reply_pager base;
-    struct dav_walk walk;
+    struct walk walk;
+    size_t at;        /* of the next member in its batch */
     struct buf href;  /* of the folder, with its slash */
     struct buf title; /* its name, escaped */
     bool is_root;
@@ -50,27 +52,31 @@ write_row(struct buf *out, const struct listing *listing, const struct node *nod
 }
 
 static int
+next_batch(struct listing *listing, struct err *err)
+{
+    listing->at = 0;
+    return walk_next(&listing->walk, err);
+}
+
+static int
 listing_page(struct reply_pager *base, struct buf *out, bool *ret_more, struct err *err)
 {
     struct listing *listing = (struct listing *)base;
-    struct dav_walk *walk = &listing->walk;
-    bool fresh;
+    struct walk *walk = &listing->walk;
 
     if (!listing->started)
         write_head(out, listing);
     listing->started = true;
-    while (out->len < PAGE_SOFT_BYTES) {
-        if (dav_walk_fill(walk, &fresh, err) < 0)
-            return -1;
-        if (walk->at == walk->count) {
-            buf_adds(out, "</table>\n</body>\n</html>\n");
-            *ret_more = false;
-            return buf_check(out, err);
-        }
-        while (walk->at < walk->count && out->len < PAGE_SOFT_BYTES)
-            write_row(out, listing, &walk->nodes[walk->at++]);
-    }
     *ret_more = true;
+    while (*ret_more && out->len < PAGE_SOFT_BYTES) {
+        if (listing->at == walk->count && next_batch(listing, err) < 0)
+            return -1;
+        while (listing->at < walk->count && out->len < PAGE_SOFT_BYTES)
+            write_row(out, listing, &walk->nodes[listing->at++]);
+        *ret_more = walk->count > 0;
+    }
+    if (!*ret_more)
+        buf_adds(out, "</table>\n</body>\n</html>\n");
     return buf_check(out, err);
 }
 
@@ -79,7 +85,7 @@ listing_free(struct reply_pager *base)
 {
     struct listing *listing = (struct listing *)base;
 
-    dav_walk_release(&listing->walk);
+    walk_release(&listing->walk);
     buf_release(&listing->href);
     buf_release(&listing->title);
     free(listing);
@@ -96,7 +102,8 @@ listing_new(const struct request *request, const struct node *folder)
     buf_init(&listing->title, HREF_MAX);
     dav_href(&listing->href, request, &request->path, true);
     text_xml_escape(&listing->title, slice_of(listing->is_root ? "/" : folder->name));
-    dav_walk_init(&listing->walk, dav_of(request)->files, &request->principal, folder);
+    walk_init(&listing->walk, dav_of(request)->files, &request->principal, folder, &WALK_ALL,
+              false);
     return &listing->base;
 }
 

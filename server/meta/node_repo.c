@@ -165,28 +165,6 @@ node_repo_get(struct pg_conn *conn, int64_t node_id, struct node *ret_node, stru
     return 0;
 }
 
-static const char SQL_LIST[] =
-    "select " NODE_COLUMNS " from nodes n "
-    "where n.parent_id = $1 and n.name_key > normalize($2, NFC) order by n.name_key limit $3";
-
-int
-node_repo_list(struct pg_conn *conn, int64_t parent_id, const char *after, struct node *nodes,
-               size_t cap, size_t *ret_count, struct err *err)
-{
-    AUTO_PARAMS struct pg_params params = PG_PARAMS_EMPTY;
-    AUTO_ROWS struct pg_rows *rows = NULL;
-
-    pg_add_int(&params, parent_id);
-    pg_add_text(&params, after == NULL ? "" : after); /* no child's name is empty */
-    pg_add_int(&params, (int64_t)cap);
-    if (pg_run(conn, SQL_LIST, &params, &rows, err) < 0)
-        return err_wrap(err, "list node %lld", (long long)parent_id);
-    for (int row = 0; row < pg_count(rows); row++)
-        node_row_read(rows, row, &nodes[row]);
-    *ret_count = (size_t)pg_count(rows);
-    return 0;
-}
-
 /* --- changing --- */
 
 /* DO NOTHING, so that a name that is taken does not spoil the transaction. */

@@ -66,9 +66,6 @@ int node_repo_use(struct pg_conn *conn, int64_t space_id, int64_t delta_bytes, s
 int node_repo_walk(struct pg_conn *conn, int64_t space_id, const struct path *path,
                    struct node *nodes, size_t *ret_found, struct err *err);
 int node_repo_get(struct pg_conn *conn, int64_t node_id, struct node *ret_node, struct err *err);
-/* Children in byte order of their names in NFC, after `after` (NULL: from the first), at most cap. */
-int node_repo_list(struct pg_conn *conn, int64_t parent_id, const char *after, struct node *nodes,
-                   size_t cap, size_t *ret_count, struct err *err);
 
 /* Inserts from parent_id, space_id, kind, name, content, size, mime, mtime, seq; sets id. Both
  * content_seq and link_seq become seq. ERR_EXISTS: the name is taken. */

@@ -51,35 +51,6 @@ files_stat(struct files *files, const struct principal *principal, const struct 
     return 0;
 }
 
-struct list_job {
-    int64_t folder_id;
-    const char *after;
-    struct node *nodes;
-    size_t cap;
-    size_t count;
-};
-
-static int
-list_work(struct pg_conn *conn, void *ctx, struct err *err)
-{
-    struct list_job *job = ctx;
-
-    return node_repo_list(conn, job->folder_id, job->after, job->nodes, job->cap, &job->count, err);
-}
-
-int
-files_list(struct files *files, const struct principal *principal, const struct node *folder,
-           const char *after, struct node *nodes, size_t cap, size_t *ret_count, struct err *err)
-{
-    struct list_job job = {.folder_id = folder->id, .after = after, .nodes = nodes, .cap = cap};
-
-    if (access_check(principal, folder, ACCESS_READ, err) < 0 ||
-        pg_pool_run(files->pool, list_work, &job, err) < 0)
-        return -1;
-    *ret_count = job.count;
-    return 0;
-}
-
 struct props_job {
     const int64_t *node_ids;
     size_t node_count;

@@ -50,10 +50,6 @@ struct files_guard {
 /* ERR_NOT_FOUND also when a parent is missing. */
 int files_stat(struct files *files, const struct principal *principal, const struct path *path,
                struct node *ret_node, struct err *err);
-/* One page of a folder's children by name; NULL: from the first. Fewer than cap: the last page. */
-int files_list(struct files *files, const struct principal *principal, const struct node *folder,
-               const char *after, struct node *nodes, size_t cap, size_t *ret_count,
-               struct err *err);
 /* Dead properties of nodes, ordered by node. */
 int files_props(struct files *files, const int64_t *node_ids, size_t count, struct arena *arena,
                 struct prop **ret_props, size_t *ret_count, struct err *err);

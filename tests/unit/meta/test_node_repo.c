@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "meta/change_repo.h"
 #include "meta/node_repo.h"
 #include "meta/prop_repo.h"
 #include "meta/user_repo.h"
@@ -199,6 +200,7 @@ test_a_listing_is_in_byte_order_and_in_pages(void **state)
     enum { COUNT = sizeof(names) / sizeof(names[0]) };
     struct fixture *f = *state;
     AUTO_FREE struct node *nodes = mem_array(4, sizeof(*nodes));
+    const struct change_range all = {.until_seq = INT64_MAX, .removed_until = INT64_MAX};
     char after[PATH_NAME_MAX_BYTES + 1] = "";
     size_t seen = 0;
     size_t count;
@@ -206,8 +208,8 @@ test_a_listing_is_in_byte_order_and_in_pages(void **state)
     for (int i = COUNT - 1; i >= 0; i--)
         add_folder(f, f->space.root_id, names[i]);
     do {
-        OK(node_repo_list(f->conn, f->space.root_id, seen == 0 ? NULL : after, nodes, 4, &count,
-                          &f->err));
+        OK(change_repo_members(f->conn, f->space.root_id, &all, false, seen == 0 ? NULL : after,
+                               nodes, 4, &count, &f->err));
         for (size_t i = 0; i < count; i++)
             assert_string_equal(nodes[i].name, names[seen++]);
         if (count > 0)

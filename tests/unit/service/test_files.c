@@ -1,54 +1,59 @@
 #include "unit/service/fixture.h"
 
+#include "service/walk.h"
+
 /* --- looking --- */
 
 static void
 test_a_new_space_is_an_empty_folder(void **state)
 {
     struct fixture *fix = *state;
-    struct node root, nodes[4];
-    size_t count;
+    struct node root;
+    uint64_t count;
 
     assert_int_equal(stat_node(fix, "/", &root), ERR_NONE);
     assert_int_equal(root.kind, NODE_FOLDER);
-    assert_int_equal(files_list(&fix->files, &fix->me, &root, NULL, nodes, 4, &count, &fix->err),
-                     0);
+    assert_int_equal(walk_count(&fix->files, &fix->me, &root, 10, &count, &fix->err), 0);
     assert_int_equal(count, 0);
 }
 
 static void
-test_children_come_page_by_page_in_order_of_their_names(void **state)
+test_a_walk_goes_by_names_and_down_when_it_is_deep(void **state)
 {
+    static const char *const WAY[] = {"a", "b", "c", "d"};
     struct fixture *fix = *state;
-    struct node root, nodes[2];
-    size_t count;
+    struct walk walk;
+    struct node root;
+    size_t seen = 0;
 
     assert_int_equal(put(fix, "/b", "1"), ERR_NONE);
     assert_int_equal(make(fix, "/a"), ERR_NONE);
+    assert_int_equal(put(fix, "/a/d", "3"), ERR_NONE);
     assert_int_equal(put(fix, "/c", "2"), ERR_NONE);
     assert_int_equal(stat_node(fix, "/", &root), ERR_NONE);
-    assert_int_equal(files_list(&fix->files, &fix->me, &root, NULL, nodes, 2, &count, &fix->err),
-                     0);
-    assert_int_equal(count, 2);
-    assert_string_equal(nodes[0].name, "a");
-    assert_string_equal(nodes[1].name, "b");
-    assert_int_equal(files_list(&fix->files, &fix->me, &root, "b", nodes, 2, &count, &fix->err), 0);
-    assert_int_equal(count, 1);
-    assert_string_equal(nodes[0].name, "c");
+    for (int deep = 0; deep < 2; deep++, seen = 0) {
+        walk_init(&walk, &fix->files, &fix->me, &root, &WALK_ALL, deep);
+        do {
+            assert_int_equal(walk_next(&walk, &fix->err), 0);
+            for (size_t i = 0; i < walk.count; i++, seen++)
+                assert_string_equal(walk.nodes[i].name, WAY[seen]);
+        } while (walk.count > 0);
+        assert_int_equal(seen, deep ? 4 : 3);
+        walk_release(&walk);
+    }
 }
 
 static void
 test_the_tree_of_another_user_is_not_there(void **state)
 {
     struct fixture *fix = *state;
-    struct node root, nodes[1];
-    size_t count;
+    struct node root;
+    uint64_t count;
 
     assert_int_equal(stat_node(fix, "/", &root), ERR_NONE);
     fix->me.space_id++;
-    assert_int_equal(
-        outcome(fix, files_list(&fix->files, &fix->me, &root, NULL, nodes, 1, &count, &fix->err)),
-        ERR_NOT_FOUND);
+    assert_int_equal(outcome(fix, walk_count(&fix->files, &fix->me, &root, 10, &count, &fix->err)),
+                     ERR_NOT_FOUND);
 }
 
 static void
@@ -502,7 +507,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         SERVICE_TEST(test_a_new_space_is_an_empty_folder),
-        SERVICE_TEST(test_children_come_page_by_page_in_order_of_their_names),
+        SERVICE_TEST(test_a_walk_goes_by_names_and_down_when_it_is_deep),
         SERVICE_TEST(test_the_tree_of_another_user_is_not_there),
         SERVICE_TEST(test_a_file_asked_for_like_a_folder_is_not_there),
         SERVICE_TEST(test_a_file_comes_back_and_is_replaced),
