@@ -13,6 +13,7 @@
 
 #include "meta/pg_embedded.h"
 #include "meta/pg_pool.h"
+#include "support/test_dir.h"
 
 int test_db_start(void **state);
 int test_db_stop(void **state);
@@ -34,9 +35,5 @@ void test_db_free(struct test_db *db);
 void test_db_script(struct test_db *db, const char *sql);
 /* The number that a query of one row and column gives. sql: a literal, as for pg_run(). */
 int64_t test_db_number(struct test_db *db, const char *sql);
-
-/* A new folder below $TMPDIR or /tmp, and its end. */
-char *test_dir_make(void);
-void test_dir_remove(char *path);
 
 #endif

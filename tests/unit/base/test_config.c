@@ -14,22 +14,19 @@
 #include "base/config.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "support/test_dir.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
+static char *folder;
 static char *conf_path;
 
 static int
 setup(void **state)
 {
-    char template[] = "/tmp/oxi-test-config-XXXXXX";
-    int fd = mkstemp(template);
-
     (void)state;
-    if (fd < 0)
-        return -1;
-    close(fd);
-    conf_path = mem_strdup(template);
+    folder = test_dir_make();
+    conf_path = mem_printf("%s/oxicloudd.conf", folder);
     return 0;
 }
 
@@ -37,8 +34,8 @@ static int
 teardown(void **state)
 {
     (void)state;
-    unlink(conf_path);
     free(conf_path);
+    test_dir_remove(folder);
     return 0;
 }
 

@@ -15,45 +15,24 @@
 #include "base/cleanup.h"
 #include "base/fs.h"
 #include "base/mem.h"
+#include "support/test_dir.h"
 
 static char *root;
 
 static int
 setup(void **state)
 {
-    char template[] = "/tmp/oxi-test-fs-XXXXXX";
-
     (void)state;
-    if (!mkdtemp(template))
-        return -1;
-    root = mem_strdup(template);
+    root = test_dir_make();
     return 0;
-}
-
-/* Everything the tests make goes again. */
-static int
-remove_entry(void *ctx, const char *name, struct err *err)
-{
-    AUTO_FREE char *path = mem_printf("%s/%s", (const char *)ctx, name);
-    struct stat st;
-
-    if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
-        (void)fs_list(path, remove_entry, path, err);
-        return rmdir(path);
-    }
-    return unlink(path);
 }
 
 static int
 teardown(void **state)
 {
-    struct err err = {0};
-    int result = fs_list(root, remove_entry, root, &err);
-
     (void)state;
-    result |= rmdir(root);
-    free(root);
-    return result;
+    test_dir_remove(root);
+    return 0;
 }
 
 static void

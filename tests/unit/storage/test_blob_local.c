@@ -19,9 +19,10 @@
 #include "base/mem.h"
 #include "base/rand.h"
 #include "storage/blob_local.h"
+#include "support/test_dir.h"
 
 struct place {
-    char root[64];
+    char *root;
     struct workers *workers;
     struct blob_backend *be;
 };
@@ -352,8 +353,8 @@ start(void **state)
     struct err err = {0};
     char *root;
 
-    (void)snprintf(place->root, sizeof(place->root), "/tmp/blob_local_XXXXXX");
-    if (rand_start(&err) < 0 || mkdtemp(place->root) == NULL)
+    place->root = test_dir_make();
+    if (rand_start(&err) < 0)
         return -1;
     root = mem_printf("%s/store", place->root);
     if (workers_new("blobs", 4, 64, &place->workers, &err) < 0 ||
@@ -368,15 +369,12 @@ static int
 stop(void **state)
 {
     struct place *place = *state;
-    char *command = mem_printf("rm -rf '%s'", place->root);
-    int rc;
 
     blob_free(place->be);
     workers_free(place->workers);
-    rc = system(command);
-    free(command);
+    test_dir_remove(place->root);
     free(place);
-    return rc;
+    return 0;
 }
 
 int
