@@ -1,6 +1,5 @@
 #include "base/fs.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -207,35 +206,4 @@ fs_free_bytes(const char *path, uint64_t *ret_bytes, struct err *err)
         bytes = UINT64_MAX;
     *ret_bytes = bytes;
     return 0;
-}
-
-static void
-cleanup_dir(DIR **dir)
-{
-    if (*dir)
-        closedir(*dir);
-}
-
-int
-fs_list(const char *path, int (*fn)(void *ctx, const char *name, struct err *err), void *ctx,
-        struct err *err)
-{
-    __attribute__((cleanup(cleanup_dir))) DIR *dir = opendir(path);
-
-    if (!dir)
-        return err_errno(err, errno, "open directory %s", path);
-    for (;;) {
-        struct dirent *entry;
-
-        errno = 0;
-        entry = readdir(dir);
-        if (!entry && errno != 0)
-            return err_errno(err, errno, "list directory %s", path);
-        if (!entry)
-            return 0;
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
-        if (fn(ctx, entry->d_name, err) < 0)
-            return -1;
-    }
 }

@@ -24,8 +24,5 @@ int fs_write_file(const char *path, const void *data, size_t len, mode_t mode, s
 int fs_read_file(const char *path, size_t max, struct buf *out, struct err *err);
 /* Free bytes for us on the file system that holds path. */
 int fs_free_bytes(const char *path, uint64_t *ret_bytes, struct err *err);
-/* Calls fn for each entry but "." and ".."; a -1 from fn ends the walk and is returned. */
-int fs_list(const char *path, int (*fn)(void *ctx, const char *name, struct err *err), void *ctx,
-            struct err *err);
 
 #endif
