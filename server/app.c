@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "base/rand.h"
+#include "base/text.h"
 #include "base/workers.h"
 #include "dav/dav.h"
 #include "http/server.h"
@@ -17,10 +18,16 @@
 #include "service/scrub.h"
 #include "storage/blob_local.h"
 #include "storage/chunker.h"
+#include "storage/container/codec.h"
+#include "storage/container/container_cache.h"
+#include "storage/container/container_head.h"
 #include "web/ops.h"
 
 /* Jobs of storage are chunks to write, read or sync; a full queue makes the one who asks do it. */
 enum { STORAGE_QUEUE_JOBS = 4096 };
+
+/* Of packed chunks that are read in parts; each is a file descriptor. */
+enum { CONTAINERS_OPEN = 256 };
 
 /* In the order in which they are made. */
 struct app {
@@ -33,6 +40,7 @@ struct app {
     struct blob_backend *backend;
     struct chunk_index *index;
     struct manifest_cache *manifests;
+    struct container_cache *containers;
     struct room *room;
     struct store store;
     struct files files;
@@ -78,6 +86,7 @@ app_free(struct app *app)
 
     workers_free(app->storage_workers);
     room_free(app->room);
+    container_cache_free(app->containers);
     manifest_cache_free(app->manifests);
     free(app->index);
     blob_free(app->backend);
@@ -112,11 +121,32 @@ app_database(struct app *app, int *ret_applied_count, struct err *err)
     return 0;
 }
 
+/* What the table of settings cannot say: the levels are those of the codec. */
+static int
+form_of(const struct config *config, struct container_form *ret_form, struct err *err)
+{
+    struct container_form form = {.level = (int)config->storage_codec_level};
+    uint64_t block_bytes;
+
+    if (!codec_by_name(config->storage_codec, &form.codec) ||
+        !text_parse_size(slice_of(config->storage_codec_block), CONTAINER_BLOCK_MOST, &block_bytes))
+        return err_set(err, ERR_INTERNAL, "storage_codec, storage_codec_block");
+    if (form.codec != CHUNK_RAW && form.level > codec_level_most(form.codec))
+        return err_set(err, ERR_INVALID, "storage_codec_level: %s has levels up to %d",
+                       config->storage_codec, codec_level_most(form.codec));
+    form.block_log2 = (unsigned)__builtin_ctzll(block_bytes);
+    *ret_form = form;
+    return 0;
+}
+
 int
 app_store(struct app *app, struct err *err)
 {
     const struct config *config = app->config;
+    struct container_form form;
 
+    if (form_of(config, &form, err) < 0)
+        return -1;
     if (fs_mkdir_p(config->storage_path, 0750, err) < 0 ||
         workers_new("storage", (unsigned)config->storage_workers, STORAGE_QUEUE_JOBS,
                     &app->storage_workers, err) < 0 ||
@@ -125,10 +155,13 @@ app_store(struct app *app, struct err *err)
         return -1;
     app->index = chunk_repo_index(app->pool);
     app->manifests = manifest_cache_new(config->manifest_cache_bytes);
+    app->containers = container_cache_new(CONTAINERS_OPEN);
     app->room = room_new(app->backend, config->free_space_reserve_bytes);
     app->store = (struct store){.backend = app->backend,
                                 .index = app->index,
                                 .manifests = app->manifests,
+                                .containers = app->containers,
+                                .form = form,
                                 .room = app->room,
                                 .workers = app->storage_workers,
                                 .sizes = chunker_store_sizes,

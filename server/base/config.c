@@ -24,7 +24,7 @@ enum setting_type {
     TYPE_TEXT,   /* char *; least and most are bytes */
     TYPE_URL,    /* char * */
     TYPE_CIDRS,  /* char *, kept without blanks */
-    TYPE_LEVEL,  /* char * */
+    TYPE_WORD,   /* char *; unit lists those allowed, as "a, b or c" */
     TYPE_NUMBER, /* uint64_t */
     TYPE_SIZE,   /* uint64_t */
     TYPE_BOOL,   /* bool */
@@ -94,6 +94,12 @@ static const struct setting SETTINGS[] = {
      "Threads that read, write and sync blobs."},
     {NULL, "ingest_memory", AT(ingest_memory_bytes), TYPE_SIZE, "", "96M", 16 * MIB, TIB, false,
      "Memory shared by the buffers of all uploads under way."},
+    {NULL, "storage_codec", AT(storage_codec), TYPE_WORD, "none, lz4 or zstd", "lz4", 0, 0, false,
+     "How new chunks are packed where that pays; see oxicloudd recompress for those there are."},
+    {NULL, "storage_codec_level", AT(storage_codec_level), TYPE_NUMBER, "", "0", 0, 19, false,
+     "How hard it packs: lz4 has 1 to 12, zstd 1 to 19; 0: as is usual for it."},
+    {NULL, "storage_codec_block", AT(storage_codec_block), TYPE_WORD, "4K, 8K, 16K, 32K or 64K",
+     "64K", 0, 0, false, "What is packed at once, and unpacked at least."},
     {NULL, "manifest_cache", AT(manifest_cache_bytes), TYPE_SIZE, "", "32M", 0, TIB, false,
      "Memory for the chunk lists of files read lately."},
     {NULL, "free_space_reserve", AT(free_space_reserve_bytes), TYPE_SIZE, "", "256M", 0, TIB, false,
@@ -130,7 +136,7 @@ static const struct setting SETTINGS[] = {
     {NULL, "rate_limit_login_window_secs", AT(rate_limit_login_window_secs), TYPE_NUMBER, "seconds",
      "60", 1, DAY_SECS, false, "The length of that window."},
 
-    {"Log", "log_level", AT(log_level), TYPE_LEVEL, "", "info", 0, 0, false,
+    {"Log", "log_level", AT(log_level), TYPE_WORD, "error, warn, info or debug", "info", 0, 0, false,
      "What is logged: this and everything worse."},
 };
 /* clang-format on */
@@ -146,7 +152,7 @@ field_of(const struct setting *setting, const struct config *config)
 static bool
 is_text(const struct setting *setting)
 {
-    return setting->type <= TYPE_LEVEL;
+    return setting->type <= TYPE_WORD;
 }
 
 static void
@@ -174,7 +180,7 @@ describe(const struct setting *setting, struct buf *out)
         return;
     case TYPE_URL: buf_adds(out, "empty or begin with http:// or https://"); return;
     case TYPE_CIDRS: buf_adds(out, "empty or a list like 10.0.0.0/8,::1/128"); return;
-    case TYPE_LEVEL: buf_adds(out, "error, warn, info or debug"); return;
+    case TYPE_WORD: buf_adds(out, setting->unit); return;
     case TYPE_NUMBER:
         buf_printf(out, "a number %s%s%sfrom %" PRIu64 " to %" PRIu64, *setting->unit ? "of " : "",
                    setting->unit, *setting->unit ? " " : "", setting->least, setting->most);
@@ -195,6 +201,21 @@ is_one_of(struct slice value, const char *const *words)
     for (; *words; words++) {
         if (slice_is(value, *words))
             return true;
+    }
+    return false;
+}
+
+/* In "a, b or c"; no word is "or". */
+static bool
+is_listed(struct slice value, const char *list)
+{
+    while (*list) {
+        struct slice word = {list, strcspn(list, ", ")};
+
+        if (slice_eq(word, value) && !slice_is(word, "or"))
+            return true;
+        list += word.len;
+        list += strspn(list, ", ");
     }
     return false;
 }
@@ -294,7 +315,6 @@ replace_text(const struct setting *setting, struct config *config, struct slice 
 static bool
 set_text(const struct setting *setting, struct config *config, struct slice value)
 {
-    static const char *const LEVELS[] = {"error", "warn", "info", "debug", NULL};
     AUTO_BUF struct buf cidrs = {.max = CIDRS_MAX_BYTES};
 
     switch (setting->type) {
@@ -307,8 +327,8 @@ set_text(const struct setting *setting, struct config *config, struct slice valu
             return false;
         value = buf_slice(&cidrs);
         break;
-    case TYPE_LEVEL:
-        if (!is_one_of(value, LEVELS))
+    case TYPE_WORD:
+        if (!is_listed(value, setting->unit))
             return false;
         break;
     default:

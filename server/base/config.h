@@ -39,6 +39,9 @@ struct config {
     uint64_t local_read_prefetch;
     uint64_t storage_workers;
     uint64_t ingest_memory_bytes;      /* key ingest_memory: shared by all uploads under way */
+    char *storage_codec;               /* none, lz4, zstd */
+    uint64_t storage_codec_level;      /* 0: the codec's own */
+    char *storage_codec_block;         /* 4K to 64K */
     uint64_t manifest_cache_bytes;     /* key manifest_cache */
     uint64_t free_space_reserve_bytes; /* key free_space_reserve */
     uint64_t lease_secs;               /* key lease_time */

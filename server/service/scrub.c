@@ -107,8 +107,8 @@ check_chunk(struct scrub *scrub, const struct stored_chunk *chunk, struct err *e
     struct err why = {0};
     bool is_bad;
 
-    if (scrub->bytes_cap < chunk->stored_bytes)
-        scrub->bytes = mem_grow(scrub->bytes, &scrub->bytes_cap, chunk->stored_bytes, 1);
+    if (scrub->bytes_cap < chunk->size_bytes)
+        scrub->bytes = mem_grow(scrub->bytes, &scrub->bytes_cap, chunk->size_bytes, 1);
     if (chunk_check_deep(store, chunk, scrub->bytes, &why) == 0) {
         scrub->good[scrub->good_count++] = *chunk;
         metric_add(METRIC_SCRUB_BYTES, chunk->stored_bytes);

@@ -128,7 +128,7 @@ check_nth(void *ctx, size_t i)
     *err = (struct err){0};
     if (check_blob(verify, chunk, err) < 0 || !verify->deep)
         return;
-    bytes = mem_alloc(chunk->stored_bytes);
+    bytes = mem_alloc(chunk->size_bytes);
     (void)chunk_check_deep(verify->store, chunk, bytes, err); /* err is the finding */
 }
 

@@ -50,13 +50,10 @@ blob_sync(struct blob_backend *be, const struct blob_key *keys, size_t count, ui
     return 0;
 }
 
-int
-blob_read(struct blob_backend *be, const struct blob_key *key, uint64_t off, void *dst, size_t len,
-          struct err *err)
+static int
+count_read(int rc, int64_t start_us, size_t len)
 {
-    int64_t start_us = clock_mono_us();
-
-    if (counted(be->ops->read(be, key, off, dst, len, err)) < 0)
+    if (counted(rc) < 0)
         return -1;
     metric_observe_us(METRIC_BLOB_READ_SECONDS, clock_mono_us() - start_us);
     metric_add(METRIC_BLOB_READS, 1);
@@ -64,11 +61,49 @@ blob_read(struct blob_backend *be, const struct blob_key *key, uint64_t off, voi
     return 0;
 }
 
+int
+blob_read(struct blob_backend *be, const struct blob_key *key, uint64_t off, void *dst, size_t len,
+          struct err *err)
+{
+    int64_t start_us = clock_mono_us();
+
+    return count_read(be->ops->read(be, key, off, dst, len, err), start_us, len);
+}
+
 void
 blob_forget(struct blob_backend *be, const struct blob_key *key)
 {
     if (be->ops->forget != NULL)
         be->ops->forget(be, key);
+}
+
+int
+blob_open(struct blob_backend *be, const struct blob_key *key, struct blob_handle **ret_handle,
+          struct err *err)
+{
+    return counted(be->ops->open(be, key, ret_handle, err));
+}
+
+int
+blob_read_at(struct blob_handle *handle, uint64_t off, void *dst, size_t len, struct err *err)
+{
+    int64_t start_us = clock_mono_us();
+
+    return count_read(handle->backend->ops->read_at(handle, off, dst, len, err), start_us, len);
+}
+
+void
+blob_forget_at(struct blob_handle *handle, uint64_t off, size_t len)
+{
+    if (handle->backend->ops->forget_at != NULL)
+        handle->backend->ops->forget_at(handle, off, len);
+}
+
+void
+blob_close(struct blob_handle *handle)
+{
+    if (handle != NULL)
+        handle->backend->ops->close(handle);
 }
 
 int

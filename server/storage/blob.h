@@ -24,6 +24,12 @@ struct blob_key {
 
 struct blob_backend;
 
+/* A blob that is open for reading, and stays readable when it is removed. Embedded first in what a
+ * backend makes of it. Any number of threads read through one handle at a time. */
+struct blob_handle {
+    struct blob_backend *backend; /* outlives it */
+};
+
 /* Called for each blob found; size and time of last change as the backend knows them. A -1 ends
  * the listing and is passed on. */
 typedef int (*blob_list_fn)(void *ctx, const struct blob_key *key, uint64_t stored_bytes,
@@ -47,6 +53,13 @@ struct blob_ops {
     /* Drops what the machine has cached of the blob, so that the next read asks the device;
      * may be NULL. */
     void (*forget)(struct blob_backend *be, const struct blob_key *key);
+    int (*open)(struct blob_backend *be, const struct blob_key *key,
+                struct blob_handle **ret_handle, struct err *err);
+    /* As read() and forget(), of this range at least. */
+    int (*read_at)(struct blob_handle *handle, uint64_t off, void *dst, size_t len,
+                   struct err *err);
+    void (*forget_at)(struct blob_handle *handle, uint64_t off, size_t len); /* may be NULL */
+    void (*close)(struct blob_handle *handle);
     int (*stat)(struct blob_backend *be, const struct blob_key *key, uint64_t *ret_stored_bytes,
                 struct err *err);
     /* One that is gone already counts as removed. */
@@ -75,6 +88,11 @@ int blob_sync(struct blob_backend *be, const struct blob_key *keys, size_t count
 int blob_read(struct blob_backend *be, const struct blob_key *key, uint64_t off, void *dst,
               size_t len, struct err *err);
 void blob_forget(struct blob_backend *be, const struct blob_key *key);
+int blob_open(struct blob_backend *be, const struct blob_key *key, struct blob_handle **ret_handle,
+              struct err *err);
+int blob_read_at(struct blob_handle *handle, uint64_t off, void *dst, size_t len, struct err *err);
+void blob_forget_at(struct blob_handle *handle, uint64_t off, size_t len);
+void blob_close(struct blob_handle *handle); /* NULL is welcome */
 int blob_stat(struct blob_backend *be, const struct blob_key *key, uint64_t *ret_stored_bytes,
               struct err *err);
 int blob_remove(struct blob_backend *be, const struct blob_key *key, struct err *err);

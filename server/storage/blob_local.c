@@ -29,7 +29,13 @@
 #include "base/mem.h"
 #include "base/rand.h"
 
-enum { PREFIX_COUNT = 256, SYNCS_AT_ONCE = 16, FOLDER_MODE = 0750, BLOB_MODE = 0640 };
+enum {
+    PREFIX_COUNT = 256,
+    SYNCS_AT_ONCE = 16,
+    FOLDER_MODE = 0750,
+    BLOB_MODE = 0640,
+    FORGET_ALIGN = 64 << 10, /* a multiple of every page size */
+};
 
 struct prefix {
     int fd;
@@ -313,23 +319,94 @@ local_sync(struct blob_backend *be, const struct blob_key *keys, size_t count, u
 }
 
 static int
+open_to_read(struct blob_local *local, const struct blob_key *key, int *ret_fd, struct err *err)
+{
+    int fd = FAULT_CALL("blob.read.open", open_blob(local, key, O_RDONLY));
+    char name[BLOB_NAME_SIZE];
+
+    *ret_fd = fd;
+    if (fd >= 0)
+        return 0;
+    blob_name(name, key);
+    if (errno == ENOENT)
+        return err_set(err, ERR_NOT_FOUND, "read blob %s: there is none", name);
+    return fail(err, errno, "open", name);
+}
+
+static int
+read_open(int fd, const struct blob_key *key, uint64_t off, void *dst, size_t len, struct err *err)
+{
+    char name[BLOB_NAME_SIZE];
+
+    if (FAULT_CALL("blob.read.data", 0) == 0) {
+        if (fs_pread_all(fd, dst, len, off, err) == 0)
+            return 0;
+    } else {
+        (void)err_errno(err, errno, "read");
+    }
+    blob_name(name, key);
+    (void)err_wrap(err, "read blob %s", name);
+    return err->code == ERR_CORRUPT ? -1 : disk_trouble(err);
+}
+
+static int
 local_read(struct blob_backend *be, const struct blob_key *key, uint64_t off, void *dst, size_t len,
            struct err *err)
 {
-    AUTO_CLOSE int fd = FAULT_CALL("blob.read.open", open_blob(local_of(be), key, O_RDONLY));
-    char name[BLOB_NAME_SIZE];
+    AUTO_CLOSE int fd = -1;
 
-    blob_name(name, key);
-    if (fd >= 0 && FAULT_CALL("blob.read.data", 0) < 0)
-        return fail(err, errno, "read", name);
-    if (fd >= 0 && fs_pread_all(fd, dst, len, off, err) == 0)
-        return 0;
-    if (fd < 0 && errno == ENOENT)
-        return err_set(err, ERR_NOT_FOUND, "read blob %s: there is none", name);
-    if (fd < 0)
-        return fail(err, errno, "open", name);
-    (void)err_wrap(err, "read blob %s", name);
-    return err->code == ERR_CORRUPT ? -1 : disk_trouble(err);
+    if (open_to_read(local_of(be), key, &fd, err) < 0)
+        return -1;
+    return read_open(fd, key, off, dst, len, err);
+}
+
+struct local_handle {
+    struct blob_handle base;
+    struct blob_key key;
+    int fd;
+};
+
+static int
+local_open(struct blob_backend *be, const struct blob_key *key, struct blob_handle **ret_handle,
+           struct err *err)
+{
+    struct local_handle *handle;
+    int fd;
+
+    if (open_to_read(local_of(be), key, &fd, err) < 0)
+        return -1;
+    handle = mem_alloc(sizeof(*handle));
+    *handle = (struct local_handle){.base.backend = be, .key = *key, .fd = fd};
+    *ret_handle = &handle->base;
+    return 0;
+}
+
+static int
+local_read_at(struct blob_handle *base, uint64_t off, void *dst, size_t len, struct err *err)
+{
+    const struct local_handle *handle = (const struct local_handle *)base;
+
+    return read_open(handle->fd, &handle->key, off, dst, len, err);
+}
+
+/* A hint, as local_forget(). The kernel drops whole pages only, so the range grows to pages. */
+static void
+local_forget_at(struct blob_handle *base, uint64_t off, size_t len)
+{
+    uint64_t from = off / FORGET_ALIGN * FORGET_ALIGN;
+    uint64_t end = (off + len + FORGET_ALIGN - 1) / FORGET_ALIGN * FORGET_ALIGN;
+
+    (void)posix_fadvise(((const struct local_handle *)base)->fd, (off_t)from, (off_t)(end - from),
+                        POSIX_FADV_DONTNEED);
+}
+
+static void
+local_close(struct blob_handle *base)
+{
+    struct local_handle *handle = (struct local_handle *)base;
+
+    (void)close(handle->fd);
+    free(handle);
 }
 
 /* A hint: whoever reads the blob next meets the trouble and reports it. */
@@ -499,6 +576,10 @@ static const struct blob_ops LOCAL_OPS = {
     .sync = local_sync,
     .read = local_read,
     .forget = local_forget,
+    .open = local_open,
+    .read_at = local_read_at,
+    .forget_at = local_forget_at,
+    .close = local_close,
     .stat = local_stat,
     .remove = local_remove,
     .list = local_list,

@@ -13,12 +13,20 @@
 
 enum { CHUNK_READS_AT_MOST = 3 };
 
-/* Reads all stored_bytes into dst and holds them against the check. A read that fails, or whose
- * bytes do, is repeated from the device: CHUNK_READS_AT_MOST in all, then ERR_CORRUPT or ERR_IO. */
+/* Reads all stored bytes, holds them against the check, and unpacks them into dst, which takes
+ * size_bytes. A read that fails, or whose bytes do, is repeated from the device:
+ * CHUNK_READS_AT_MOST in all, then ERR_CORRUPT or ERR_IO. ERR_INTERNAL: a form that this program
+ * does not know; that is no damage. */
 int chunk_check_read(struct store *store, const struct stored_chunk *chunk, void *dst,
                      struct err *err);
 
-/* The same, from the device at once, and held against the chunk's id as well. */
+/* A part of a chunk, as plain bytes: of a packed one by the blocks that cover it, which are read
+ * again alone when they fail (see container.h); a raw one has a check of the whole only, so that
+ * all of it must be wanted. */
+int chunk_check_read_part(struct store *store, const struct stored_chunk *chunk, uint32_t off,
+                          void *dst, uint32_t len, struct err *err);
+
+/* The same as chunk_check_read(), from the device at once, and held against the chunk's id as well. */
 int chunk_check_deep(struct store *store, const struct stored_chunk *chunk, void *dst,
                      struct err *err);
 

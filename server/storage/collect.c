@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/metrics.h"
+#include "storage/container/container_cache.h"
 
 enum { BATCH_KEYS = 500, PROOF_CHUNKS = 65536, REMOVES_AT_ONCE = 8, PREFIX_COUNT = 256 };
 
@@ -28,6 +29,7 @@ remove_one(void *ctx, size_t i)
     struct err err = {0};
 
     FAULT_POINT(removal->is_sweep ? "sweep.remove" : "collect.remove");
+    container_cache_drop(removal->store->containers, &removal->keys[i]);
     if (blob_remove(removal->store->backend, &removal->keys[i], &err) < 0) {
         log_warn("blob is left to the next sweep: %s", err.msg);
         return;

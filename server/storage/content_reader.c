@@ -30,6 +30,7 @@ enum slot_state { SLOT_EMPTY, SLOT_QUEUED, SLOT_RUNNING, SLOT_READY, SLOT_FAILED
 struct slot {
     enum slot_state state;
     size_t chunk;  /* index in the manifest */
+    uint64_t off;  /* in the content, of the first byte of data */
     uint8_t *data; /* kept from chunk to chunk */
     size_t cap;
     struct err err;
@@ -39,8 +40,9 @@ struct content_reader {
     struct store *store;
     struct digest content_id;
     size_t end_chunk; /* one past the last of the range */
-    uint64_t off;     /* of the next byte to hand out; used by the reader's thread only */
+    uint64_t start_off;
     uint64_t end_off;
+    uint64_t off; /* of the next byte to hand out; used by the reader's thread only */
 
     pthread_mutex_t lock; /* for all that follows, but for the bytes of slots in use */
     pthread_cond_t changed;
@@ -69,19 +71,29 @@ grow_slot(struct slot *slot, size_t need)
     slot->cap = need;
 }
 
+/* What the range wants of a packed chunk; a raw one is read whole. */
 static int
-read_chunk(struct content_reader *reader, const struct stored_chunk *chunk, struct slot *slot,
+read_chunk(struct content_reader *reader, const struct manifest_entry *entry, struct slot *slot,
            struct err *err)
 {
-    grow_slot(slot, chunk->stored_bytes);
-    return chunk_check_read(reader->store, chunk, slot->data, err);
+    const struct stored_chunk *chunk = &entry->chunk;
+    uint64_t end = entry->off + chunk->size_bytes;
+
+    slot->off = entry->off;
+    if (chunk->codec != CHUNK_RAW) {
+        slot->off = entry->off > reader->start_off ? entry->off : reader->start_off;
+        end = end < reader->end_off ? end : reader->end_off;
+    }
+    grow_slot(slot, end - slot->off);
+    return chunk_check_read_part(reader->store, chunk, (uint32_t)(slot->off - entry->off),
+                                 slot->data, (uint32_t)(end - slot->off), err);
 }
 
-static struct stored_chunk
-current_chunk(struct content_reader *reader, size_t chunk)
+static struct manifest_entry
+current_entry(struct content_reader *reader, size_t chunk)
 {
     LOCK_SCOPE(&reader->lock);
-    return reader->manifest->entries[chunk].chunk;
+    return reader->manifest->entries[chunk];
 }
 
 /* The content was collected under the reader, or the index lost a chunk: never "not found". */
@@ -100,7 +112,7 @@ reload_manifest(struct content_reader *reader, size_t chunk, const struct stored
 {
     struct manifest *manifest, *old;
 
-    if (current_chunk(reader, chunk).generation != stale->generation)
+    if (current_entry(reader, chunk).chunk.generation != stale->generation)
         return 0;
     manifest_cache_drop(reader->store->manifests, &reader->content_id);
     if (store_manifest(reader->store, &reader->content_id, &manifest, err) < 0)
@@ -130,29 +142,30 @@ static int
 fetch_anew(struct content_reader *reader, struct slot *slot, const struct stored_chunk *stale,
            struct err *err)
 {
-    struct stored_chunk chunk;
+    struct manifest_entry entry;
 
     if (reload_manifest(reader, slot->chunk, stale, err) < 0)
         return -1;
-    chunk = current_chunk(reader, slot->chunk);
-    if (chunk.generation != stale->generation) {
-        if (read_chunk(reader, &chunk, slot, err) == 0)
+    entry = current_entry(reader, slot->chunk);
+    if (entry.chunk.generation != stale->generation) {
+        *err = (struct err){0};
+        if (read_chunk(reader, &entry, slot, err) == 0)
             return 0;
         if (!chunk_check_is_bad(err))
             return -1;
     }
-    quarantine(reader, &chunk, err);
+    quarantine(reader, &entry.chunk, err);
     return reload_trouble(err);
 }
 
 static int
 fetch(struct content_reader *reader, struct slot *slot, struct err *err)
 {
-    struct stored_chunk chunk = current_chunk(reader, slot->chunk);
+    struct manifest_entry entry = current_entry(reader, slot->chunk);
 
-    if (read_chunk(reader, &chunk, slot, err) == 0)
+    if (read_chunk(reader, &entry, slot, err) == 0)
         return 0;
-    return chunk_check_is_bad(err) ? fetch_anew(reader, slot, &chunk, err) : -1;
+    return chunk_check_is_bad(err) ? fetch_anew(reader, slot, &entry.chunk, err) : -1;
 }
 
 /* ---- who fetches ---------------------------------------------------------------------------- */
@@ -335,7 +348,7 @@ new_reader(struct store *store, struct manifest *manifest, struct byte_range ran
     reader->store = store;
     reader->content_id = manifest->content_id;
     reader->manifest = manifest;
-    reader->off = range.off;
+    reader->start_off = reader->off = range.off;
     reader->end_off = range.off + range.len;
     reader->head_chunk = reader->next_chunk = first;
     reader->end_chunk = end;
@@ -366,11 +379,12 @@ content_reader_open(struct store *store, const struct digest *content_id, struct
 
 /* The chunk at the head when its bytes are there. False: see *ret_state and err. */
 static bool
-head_ready(struct content_reader *reader, struct manifest_entry *ret_entry,
-           const uint8_t **ret_data, enum content_reader_state *ret_state, struct err *err)
+head_ready(struct content_reader *reader, const struct slot **ret_slot, uint64_t *ret_end,
+           enum content_reader_state *ret_state, struct err *err)
 {
     LOCK_SCOPE(&reader->lock);
     struct slot *slot = slot_of(reader, reader->head_chunk);
+    const struct manifest_entry *entry;
 
     if (reader->head_chunk == reader->end_chunk) {
         *ret_state = CONTENT_READER_END;
@@ -381,8 +395,9 @@ head_ready(struct content_reader *reader, struct manifest_entry *ret_entry,
         *err = slot->err;
     if (slot->state != SLOT_READY)
         return false;
-    *ret_entry = reader->manifest->entries[reader->head_chunk];
-    *ret_data = slot->data;
+    entry = &reader->manifest->entries[reader->head_chunk];
+    *ret_end = entry->off + entry->chunk.size_bytes;
+    *ret_slot = slot;
     return true;
 }
 
@@ -394,16 +409,16 @@ drop_head(struct content_reader *reader)
     reader->head_chunk++;
 }
 
-/* Copies from the chunk at the head what is asked for and belongs to the range. */
+/* Copies from the chunk at the head, which ends at chunk_end, what is asked for and belongs to the
+ * range. */
 static size_t
-take_bytes(struct content_reader *reader, const struct manifest_entry *entry, const uint8_t *data,
-           void *dst, size_t cap)
+take_bytes(struct content_reader *reader, const struct slot *slot, uint64_t chunk_end, void *dst,
+           size_t cap)
 {
-    uint64_t chunk_end = entry->off + entry->chunk.size_bytes;
     uint64_t end = chunk_end < reader->end_off ? chunk_end : reader->end_off;
     size_t len = end - reader->off < cap ? (size_t)(end - reader->off) : cap;
 
-    memcpy(dst, data + (reader->off - entry->off), len);
+    memcpy(dst, slot->data + (reader->off - slot->off), len);
     reader->off += len;
     if (reader->off == end)
         drop_head(reader);
@@ -414,14 +429,14 @@ int
 content_reader_poll(struct content_reader *reader, void *dst, size_t cap,
                     enum content_reader_state *ret_state, size_t *ret_len, struct err *err)
 {
-    struct manifest_entry entry;
-    const uint8_t *data;
+    const struct slot *slot;
+    uint64_t chunk_end;
     struct err head_err = {0};
     size_t len = 0;
 
     assert(cap > 0);
-    while (len < cap && head_ready(reader, &entry, &data, ret_state, &head_err))
-        len += take_bytes(reader, &entry, data, (uint8_t *)dst + len, cap - len);
+    while (len < cap && head_ready(reader, &slot, &chunk_end, ret_state, &head_err))
+        len += take_bytes(reader, slot, chunk_end, (uint8_t *)dst + len, cap - len);
     *ret_len = len;
     if (len > 0) { /* a failure behind these bytes is told by the next call */
         *ret_state = CONTENT_READER_BYTES;

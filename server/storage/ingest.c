@@ -11,6 +11,9 @@
  * runs and never for a place in a queue. The job left behind finds nothing to do; it holds a
  * reference, because by then the upload may be over.
  *
+ * Chunks are packed by the thread that writes them, between naming and writing: so no known chunk
+ * is ever packed, and packing one overlaps the writing of others and the filling of the next batch.
+ *
  * A chunk in the middle of being received moves to the front of the next batch: that, and the way
  * into the batch, are the only copies.
  *
@@ -32,6 +35,7 @@
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "base/rand.h"
+#include "storage/container/container_pack.h"
 #include "storage/dedup.h"
 
 enum {
@@ -203,6 +207,27 @@ run_failed(struct settle_run *run)
     return run->err.code != ERR_NONE;
 }
 
+/* Only what is not stored yet comes here. The packed copy is the thread's, so there are never more
+ * of them than threads. */
+static const uint8_t *
+pack_chunk(const struct store *store, struct stored_chunk *blob, const uint8_t *plain)
+{
+    const struct container_form *form = &store->form;
+    uint8_t *packed;
+    size_t stored_bytes;
+
+    if (form->codec == CHUNK_RAW)
+        return plain;
+    packed = container_thread_whole(container_thread_own(),
+                                    container_pack_bound(blob->size_bytes, form->block_log2));
+    stored_bytes = container_pack(form, &blob->id, plain, blob->size_bytes, packed);
+    if (stored_bytes == 0)
+        return plain;
+    blob->codec = form->codec;
+    blob->stored_bytes = (uint32_t)stored_bytes;
+    return packed;
+}
+
 static void
 put_chunk(void *ctx, size_t i)
 {
@@ -214,6 +239,7 @@ put_chunk(void *ctx, size_t i)
 
     if (run_failed(run))
         return;
+    data = pack_chunk(run->ingest->store, blob, data);
     blob->check = digest_check(data, blob->stored_bytes);
     FAULT_POINT("ingest.put.before");
     if (blob_put(run->ingest->store->backend, &key, data, blob->stored_bytes, &err) == 0) {

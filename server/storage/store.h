@@ -12,15 +12,20 @@
 #include "storage/blob.h"
 #include "storage/chunk_index.h"
 #include "storage/chunker.h"
+#include "storage/container/container_form.h"
 #include "storage/manifest.h"
 #include "storage/room.h"
+
+struct container_cache;
 
 struct store {
     struct blob_backend *backend;
     struct chunk_index *index;
     struct manifest_cache *manifests;
-    struct room *room;       /* NULL: free space is not watched */
-    struct workers *workers; /* disk and index work of uploads and read-ahead */
+    struct container_cache *containers;
+    struct container_form form; /* of new chunks */
+    struct room *room;          /* NULL: free space is not watched */
+    struct workers *workers;    /* disk and index work of uploads and read-ahead */
     struct chunker_sizes sizes;
     int64_t lease_secs;
     uint64_t ingest_memory_bytes;          /* shared by all uploads under way */

@@ -19,6 +19,8 @@ BINARY = pathlib.Path(os.environ.get("OXICLOUDD", ROOT / "build" / "oxicloudd"))
 FLAVOUR = os.environ.get("OXI_FLAVOUR", "plain")
 IS_PLAIN = FLAVOUR == "plain"
 
+CODEC = os.environ.get("OXI_CODEC")  # of new chunks; None: as is usual
+
 USER, PASSWORD = "anna", "correct horse 1"
 
 SETTINGS = {
@@ -29,6 +31,9 @@ SETTINGS = {
     "RATE_LIMIT_LOGIN_MAX": "10000",
     "LOCKOUT_MAX_FAILURES": "10000",
 }
+
+if CODEC:
+    SETTINGS["STORAGE_CODEC"] = CODEC
 
 running = []  # daemons that the present tests use, for the log of a failure
 

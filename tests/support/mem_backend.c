@@ -140,6 +140,47 @@ mem_forget(struct blob_backend *be, const struct blob_key *key)
         blob->cached_flip = false;
 }
 
+/* A blob that is removed is gone from its handles, too; that is harder on readers than a file. */
+struct mem_handle {
+    struct blob_handle base;
+    struct blob_key key;
+};
+
+static int
+mem_open(struct blob_backend *be, const struct blob_key *key, struct blob_handle **ret_handle,
+         struct err *err)
+{
+    struct mem_handle *handle;
+    uint64_t stored_bytes;
+
+    if (be->ops->stat(be, key, &stored_bytes, err) < 0)
+        return -1;
+    handle = mem_alloc(sizeof(*handle));
+    *handle = (struct mem_handle){{be}, *key};
+    *ret_handle = &handle->base;
+    return 0;
+}
+
+static int
+mem_read_at(struct blob_handle *handle, uint64_t off, void *dst, size_t len, struct err *err)
+{
+    return mem_read(handle->backend, &((struct mem_handle *)handle)->key, off, dst, len, err);
+}
+
+static void
+mem_forget_at(struct blob_handle *handle, uint64_t off, size_t len)
+{
+    (void)off;
+    (void)len;
+    mem_forget(handle->backend, &((struct mem_handle *)handle)->key);
+}
+
+static void
+mem_close(struct blob_handle *handle)
+{
+    free(handle);
+}
+
 static int
 mem_stat(struct blob_backend *be, const struct blob_key *key, uint64_t *ret_stored_bytes,
          struct err *err)
@@ -238,6 +279,10 @@ static const struct blob_ops MEM_OPS = {
     .sync = mem_sync,
     .read = mem_read,
     .forget = mem_forget,
+    .open = mem_open,
+    .read_at = mem_read_at,
+    .forget_at = mem_forget_at,
+    .close = mem_close,
     .stat = mem_stat,
     .remove = mem_remove,
     .list = mem_list,

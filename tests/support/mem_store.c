@@ -10,8 +10,23 @@
 #include "base/cleanup.h"
 #include "base/mem.h"
 #include "base/rand.h"
+#include "storage/container/codec.h"
+#include "storage/container/container_cache.h"
+#include "storage/container/container_head.h"
 
-enum { CACHE_BYTES = 1 << 20, INGEST_MEMORY_BYTES = 64 << 20, READ_PREFETCH = 2 };
+enum { CACHE_BYTES = 1 << 20, INGEST_MEMORY_BYTES = 64 << 20, READ_PREFETCH = 2, CONTAINERS = 64 };
+
+/* OXI_CODEC: the same tests with every chunk packed, whether it pays or not. */
+static struct container_form
+form_of_run(void)
+{
+    struct container_form form = {.block_log2 = CONTAINER_BLOCK_LOG2_DEFAULT, .is_forced = true};
+    const char *name = getenv("OXI_CODEC");
+
+    if (name != NULL)
+        assert_true(codec_by_name(name, &form.codec));
+    return form;
+}
 
 struct mem_store *
 mem_store_with(struct blob_backend *backend, struct workers *workers)
@@ -26,6 +41,8 @@ mem_store_with(struct blob_backend *backend, struct workers *workers)
     mem->store.backend = mem->backend;
     mem->store.index = mem->index;
     mem->store.manifests = manifest_cache_new(CACHE_BYTES);
+    mem->store.containers = container_cache_new(CONTAINERS);
+    mem->store.form = form_of_run();
     mem->store.workers = workers;
     mem->store.sizes = chunker_store_sizes;
     mem->store.lease_secs = MEM_STORE_LEASE_SECS;
@@ -48,6 +65,7 @@ mem_store_free(struct mem_store *mem)
 {
     assert_int_equal(atomic_load(&mem->store.ingest_count), 0);
     workers_free(mem->store.workers);
+    container_cache_free(mem->store.containers);
     manifest_cache_free(mem->store.manifests);
     blob_free(mem->backend);
     mem_index_free(mem->index);

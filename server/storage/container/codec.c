@@ -3,6 +3,7 @@
 #include <lz4.h>
 #include <lz4hc.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "storage/container/container_thread.h"
@@ -18,6 +19,29 @@ codec_name(enum chunk_codec codec)
     case CHUNK_ZSTD: return "zstd";
     }
     return NULL;
+}
+
+bool
+codec_by_name(const char *name, enum chunk_codec *ret_codec)
+{
+    for (enum chunk_codec codec = CHUNK_RAW; codec <= CHUNK_ZSTD; codec++) {
+        if (strcmp(codec_name(codec), name) != 0)
+            continue;
+        *ret_codec = codec;
+        return true;
+    }
+    return false;
+}
+
+int
+codec_level_most(enum chunk_codec codec)
+{
+    switch (codec) {
+    case CHUNK_RAW: break;
+    case CHUNK_LZ4: return CODEC_LZ4_LEVEL_MOST;
+    case CHUNK_ZSTD: return CODEC_ZSTD_LEVEL_MOST;
+    }
+    return 0;
 }
 
 bool

@@ -13,12 +13,16 @@
 
 /* "none", "lz4", "zstd"; NULL for one that this program does not know. */
 const char *codec_name(enum chunk_codec codec);
+bool codec_by_name(const char *name, enum chunk_codec *ret_codec);
 /* One that packs: not CHUNK_RAW. */
 bool codec_is_known(enum chunk_codec codec);
 
 /* 0 is the codec's own: LZ4 1 (from 2 on the slow compressor: 2 to 12), Zstandard 3 (1 to 19).
  * What unpacks does not care. */
 enum { CODEC_LEVEL_DEFAULT = 0, CODEC_LZ4_LEVEL_MOST = 12, CODEC_ZSTD_LEVEL_MOST = 19 };
+
+/* The highest there is; 0: it has none. */
+int codec_level_most(enum chunk_codec codec);
 
 /* len is at most CONTAINER_BLOCK_MOST. The packed size, at most cap; 0: it does not fit. */
 size_t codec_pack(enum chunk_codec codec, int level, const void *src, size_t len, void *dst,

@@ -135,8 +135,24 @@ keep(struct set *set, struct container *container)
         place->seen = ++set->clock;
         container = container_ref(place->container);
     }
-    container_unref(out); /* frees memory: not with the lock held */
+    container_unref(out); /* closes a file: not with the lock held */
     return container;
+}
+
+/* As heads and blocks, so also opening is tried again when the device fails. */
+static int
+open_source(struct blob_backend *be, const struct stored_chunk *chunk,
+            struct stored_source **ret_source, struct err *err)
+{
+    struct blob_key key = {chunk->id, chunk->generation};
+
+    for (unsigned retries = 0; stored_source_of_blob(be, &key, ret_source, err) < 0; retries++) {
+        if (err->code != ERR_IO || retries == CONTAINER_RETRIES)
+            return -1;
+        metric_add(METRIC_CHUNK_REREADS, 1);
+        *err = (struct err){0};
+    }
+    return 0;
 }
 
 int
@@ -144,18 +160,35 @@ container_cache_open(struct container_cache *cache, struct blob_backend *be,
                      const struct stored_chunk *chunk, struct container **ret_container,
                      struct err *err)
 {
-    struct blob_key key = {chunk->id, chunk->generation};
+    struct stored_source *source;
     struct set *set = set_of(cache, chunk);
     struct container *container = look_up(set, chunk);
 
     if (container == NULL) {
-        if (container_open(stored_source_of_blob(be, &key), chunk, &container_tuning_default,
-                           &container, err) < 0)
+        if (open_source(be, chunk, &source, err) < 0 ||
+            container_open(source, chunk, &container_tuning_default, &container, err) < 0)
             return -1;
         container = keep(set, container);
     }
     *ret_container = container;
     return 0;
+}
+
+void
+container_cache_drop(struct container_cache *cache, const struct blob_key *key)
+{
+    struct stored_chunk chunk = {.id = key->id, .generation = key->generation};
+    struct set *set = set_of(cache, &chunk);
+    struct container *out = NULL;
+
+    {
+        LOCK_SCOPE(&set->lock);
+        struct place *place = find(set, &chunk);
+
+        if (place != NULL)
+            out = TAKE(place->container);
+    }
+    container_unref(out); /* closes a file: not with the lock held */
 }
 
 size_t

@@ -1,8 +1,10 @@
 /*
- * container_cache: the handles of packed chunks read lately, so that a range does not read their
- * heads again. Bounded by count: a handle has 8 bytes a block and 160 more, so it is rarely more
- * than 2 KiB. Any thread. The heads of chunks that are gone stay until others push them out, which
- * is harmless: a chunk that is written again has another generation, and so another handle.
+ * container_cache: the handles of packed chunks read lately, so that a range does not open their
+ * blobs and read their heads again. Bounded by count: a handle is a file descriptor, 8 bytes a
+ * block and 200 more, so rarely more than 2 KiB. Any thread. A chunk that is written again has
+ * another generation, and so another handle. Whoever removes a blob drops its handle, because the
+ * disk gets no room back from a file that is open; handles of blobs that another process removed
+ * stay until others push them out.
  */
 #ifndef OXI_STORAGE_CONTAINER_CACHE_H
 #define OXI_STORAGE_CONTAINER_CACHE_H
@@ -23,6 +25,9 @@ void container_cache_free(struct container_cache *cache); /* NULL is welcome */
 int container_cache_open(struct container_cache *cache, struct blob_backend *be,
                          const struct stored_chunk *chunk, struct container **ret_container,
                          struct err *err);
+
+/* Forgets the handle of this blob, if it has one. Whoever holds a reference goes on reading. */
+void container_cache_drop(struct container_cache *cache, const struct blob_key *key);
 
 /* Handles in it now. */
 size_t container_cache_count(struct container_cache *cache);

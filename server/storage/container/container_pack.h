@@ -5,21 +5,13 @@
 #ifndef OXI_STORAGE_CONTAINER_PACK_H
 #define OXI_STORAGE_CONTAINER_PACK_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
+#include "storage/container/container_form.h"
 #include "storage/container/container_tally.h"
 #include "storage/manifest.h"
-
-/* How new chunks are packed. */
-struct container_form {
-    enum chunk_codec codec; /* CHUNK_RAW: never */
-    int level;              /* see codec.h */
-    unsigned block_log2;
-    bool is_forced; /* even where it does not pay: for tests and measurements */
-};
 
 /* Room for whatever container_pack() makes of so many plain bytes. */
 size_t container_pack_bound(size_t plain_len, unsigned block_log2);

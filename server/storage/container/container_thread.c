@@ -9,6 +9,8 @@
 /* Threads begin to count at different places, so that they do not time their reads in step. */
 enum { READ_COUNT_STEP = 37 };
 
+enum { WHOLE_STEP_BYTES = 256 << 10 };
+
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static _Atomic unsigned thread_count;
@@ -21,6 +23,7 @@ free_thread(void *ptr)
 
     for (unsigned i = 0; i < thread->buffer_count; i++)
         free(thread->buffers[i]);
+    free(thread->whole);
     (void)ZSTD_freeCCtx(thread->zstd_pack);
     (void)ZSTD_freeDCtx(thread->zstd_unpack);
     free(thread->lz4_pack);
@@ -75,4 +78,15 @@ container_thread_give(struct container_thread *thread, uint8_t *buffer, size_t l
         free(buffer);
     else
         thread->buffers[thread->buffer_count++] = buffer;
+}
+
+uint8_t *
+container_thread_whole(struct container_thread *thread, size_t len)
+{
+    if (thread->whole_cap >= len)
+        return thread->whole;
+    free(thread->whole);
+    thread->whole_cap = (len + WHOLE_STEP_BYTES - 1) / WHOLE_STEP_BYTES * WHOLE_STEP_BYTES;
+    thread->whole = mem_alloc(thread->whole_cap);
+    return thread->whole;
 }

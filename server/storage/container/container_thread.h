@@ -23,6 +23,8 @@ struct container_thread {
     void *lz4_pack_high;
     uint8_t *buffers[CONTAINER_BUFFERS_KEPT];
     unsigned buffer_count;
+    uint8_t *whole; /* NULL until needed */
+    size_t whole_cap;
     unsigned read_count; /* which reads are timed; container_tally.c */
 };
 
@@ -34,5 +36,12 @@ struct container_thread *container_thread_own(void);
 uint8_t *container_thread_take(struct container_thread *thread, size_t len);
 /* The same len. NULL is welcome. */
 void container_thread_give(struct container_thread *thread, uint8_t *buffer, size_t len);
+
+/*
+ * Room for a whole container of at most len bytes, never zeroed: the caller's until the thread asks
+ * again. It is kept, because a chunk is too large for malloc to keep, and getting its pages anew
+ * would cost about as much as unpacking it.
+ */
+uint8_t *container_thread_whole(struct container_thread *thread, size_t len);
 
 #endif

@@ -29,32 +29,31 @@ stored_source_free(struct stored_source *source)
 
 struct blob_source {
     struct stored_source base;
-    struct blob_backend *backend;
-    struct blob_key key;
+    struct blob_handle *handle;
 };
+
+static struct blob_handle *
+handle_of(struct stored_source *base)
+{
+    return ((struct blob_source *)base)->handle;
+}
 
 static int
 blob_source_read(struct stored_source *base, uint64_t off, void *dst, size_t len, struct err *err)
 {
-    struct blob_source *source = (struct blob_source *)base;
-
-    return blob_read(source->backend, &source->key, off, dst, len, err);
+    return blob_read_at(handle_of(base), off, dst, len, err);
 }
 
-/* A backend forgets a blob whole. */
 static void
 blob_source_forget(struct stored_source *base, uint64_t off, size_t len)
 {
-    struct blob_source *source = (struct blob_source *)base;
-
-    (void)off;
-    (void)len;
-    blob_forget(source->backend, &source->key);
+    blob_forget_at(handle_of(base), off, len);
 }
 
 static void
 blob_source_free(struct stored_source *base)
 {
+    blob_close(handle_of(base));
     free(base);
 }
 
@@ -64,13 +63,17 @@ static const struct stored_source_ops BLOB_SOURCE_OPS = {
     .free = blob_source_free,
 };
 
-struct stored_source *
-stored_source_of_blob(struct blob_backend *be, const struct blob_key *key)
+int
+stored_source_of_blob(struct blob_backend *be, const struct blob_key *key,
+                      struct stored_source **ret_source, struct err *err)
 {
-    struct blob_source *source = mem_zalloc(sizeof(*source));
+    struct blob_source *source;
+    struct blob_handle *handle;
 
-    source->base.ops = &BLOB_SOURCE_OPS;
-    source->backend = be;
-    source->key = *key;
-    return &source->base;
+    if (blob_open(be, key, &handle, err) < 0)
+        return -1;
+    source = mem_alloc(sizeof(*source));
+    *source = (struct blob_source){.base.ops = &BLOB_SOURCE_OPS, .handle = handle};
+    *ret_source = &source->base;
+    return 0;
 }

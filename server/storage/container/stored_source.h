@@ -31,7 +31,9 @@ int stored_source_read(struct stored_source *source, uint64_t off, void *dst, si
 void stored_source_forget(struct stored_source *source, uint64_t off, size_t len);
 void stored_source_free(struct stored_source *source); /* NULL is welcome */
 
-/* The blob of this name; the backend outlives the source. */
-struct stored_source *stored_source_of_blob(struct blob_backend *be, const struct blob_key *key);
+/* The blob of this name, open until the source is freed; the backend outlives the source. Errors as
+ * blob_open(). */
+int stored_source_of_blob(struct blob_backend *be, const struct blob_key *key,
+                          struct stored_source **ret_source, struct err *err);
 
 #endif

@@ -24,6 +24,7 @@
 #include "service/trash.h"
 #include "service/users.h"
 #include "storage/chunker.h"
+#include "storage/container/container_cache.h"
 #include "storage/content_reader.h"
 #include "support/mem_backend.h"
 #include "support/test_db.h"
@@ -38,6 +39,7 @@ struct fixture {
     struct blob_backend *backend;
     struct chunk_index *index;
     struct manifest_cache *manifests;
+    struct container_cache *containers;
     struct store store;
     struct files files;
     struct arena arena;
@@ -65,9 +67,11 @@ fixture_setup(void **state)
     fix->backend = mem_backend_new(2);
     fix->index = chunk_repo_index(fix->pool);
     fix->manifests = manifest_cache_new(1 << 20);
+    fix->containers = container_cache_new(16);
     fix->store = (struct store){.backend = fix->backend,
                                 .index = fix->index,
                                 .manifests = fix->manifests,
+                                .containers = fix->containers,
                                 .workers = fix->workers,
                                 .sizes = chunker_store_sizes,
                                 .lease_secs = 3600,
@@ -85,6 +89,7 @@ fixture_teardown(void **state)
 
     arena_release(&fix->arena);
     workers_free(fix->workers);
+    container_cache_free(fix->containers);
     manifest_cache_free(fix->manifests);
     free(fix->index);
     blob_free(fix->backend);

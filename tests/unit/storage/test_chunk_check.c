@@ -75,6 +75,9 @@ test_only_a_deep_check_asks_for_the_id(void **state)
     struct fixture *fix = *state;
 
     fix->chunk.id.bytes[31] ^= 1;
+    fix->chunk.codec = CHUNK_RAW; /* a container has the id in its head */
+    fix->chunk.stored_bytes = CHUNK_BYTES;
+    fix->chunk.check = digest_check(noise, CHUNK_BYTES);
     mem_index_lose(fix->mem->index, &fix->chunk.id);
     assert_int_equal(check(fix, false), ERR_NOT_FOUND);
     struct blob_key key = {fix->chunk.id, fix->chunk.generation};
