@@ -257,14 +257,29 @@ is_ours(struct request *request, struct slice authority)
     return cut_authority(&origin, &origin_authority) && same_authority(authority, origin_authority);
 }
 
+/* Cuts "/cloud/webdav" off, where it ends a segment. */
+static bool
+cut_prefix(struct slice *path, const char *before, const char *prefix)
+{
+    size_t before_len = strlen(before);
+    size_t len = before_len + strlen(prefix);
+
+    if (!slice_starts(*path, before) ||
+        !slice_starts((struct slice){path->data + before_len, path->len - before_len}, prefix) ||
+        (path->len > len && path->data[len] != '/'))
+        return false;
+    path->data += len;
+    path->len -= len;
+    return true;
+}
+
+/* A proxy that takes a prefix away from the target may have left it in the headers or not. */
 int
 dav_resolve(struct request *request, struct slice reference, enum dav_place *ret_place,
             struct path *ret_path, struct err *err)
 {
-    const char *prefix = request->route->prefix;
     struct slice rest = slice_trim(reference);
     struct slice authority;
-    size_t len = strlen(prefix);
 
     if (cut_authority(&rest, &authority)) {
         if (!is_ours(request, authority)) {
@@ -276,11 +291,12 @@ dav_resolve(struct request *request, struct slice reference, enum dav_place *ret
     }
     if (rest.len > 0 && (memchr(rest.data, '?', rest.len) || memchr(rest.data, '#', rest.len)))
         return err_set(err, ERR_INVALID, "a resource has no query and no fragment");
-    if (!slice_starts(rest, prefix) || (rest.len > len && rest.data[len] != '/')) {
+    if (!cut_prefix(&rest, request_prefix(request), request->route->prefix) &&
+        !cut_prefix(&rest, "", request->route->prefix)) {
         *ret_place = DAV_OUTSIDE;
         return 0;
     }
-    if (path_parse(route_rest(request->route, rest), &request->arena, ret_path, err) < 0)
+    if (path_parse(rest, &request->arena, ret_path, err) < 0)
         return -1;
     *ret_place = DAV_HERE;
     return 0;
@@ -303,10 +319,19 @@ dav_stat(const struct request *request, struct node *ret_node, struct err *err)
 
 /* ---- what goes out ---- */
 
-void
-dav_href(struct buf *out, const struct request *request, const struct path *path, bool collection)
+const char *
+dav_prefix(struct request *request)
 {
-    buf_adds(out, request->route->prefix);
+    const char *before = request_prefix(request);
+
+    return before[0] ? arena_printf(&request->arena, "%s%s", before, request->route->prefix)
+                     : request->route->prefix;
+}
+
+void
+dav_href(struct buf *out, struct request *request, const struct path *path, bool collection)
+{
+    buf_adds(out, dav_prefix(request));
     path_href(out, path, collection);
 }
 

@@ -78,9 +78,11 @@ int dav_stat(const struct request *request, struct node *ret_node, struct err *e
 
 /* --- what goes out --- */
 
+/* What is in front of every path, as the client sees it: "/webdav". */
+const char *dav_prefix(struct request *request);
+
 /* "/webdav/a%20b", with a slash at the end of a folder. */
-void dav_href(struct buf *out, const struct request *request, const struct path *path,
-              bool collection);
+void dav_href(struct buf *out, struct request *request, const struct path *path, bool collection);
 
 /* ETag and, for a file, Last-Modified. */
 void dav_entity_headers(struct request *request, const struct node *node);

@@ -92,7 +92,7 @@ listing_free(struct reply_pager *base)
 }
 
 static struct reply_pager *
-listing_new(const struct request *request, const struct node *folder)
+listing_new(struct request *request, const struct node *folder)
 {
     struct listing *listing = mem_zalloc(sizeof(*listing));
 

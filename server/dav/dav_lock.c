@@ -60,13 +60,10 @@ dav_lock_write_active(struct buf *out, const char *prefix, const struct lock *lo
 void
 dav_lock_write_supported(struct buf *out)
 {
-    static const char *const SCOPES[] = {"exclusive", "shared"};
-
-    for (size_t i = 0; i < sizeof(SCOPES) / sizeof(*SCOPES); i++)
-        buf_printf(out,
-                   "<D:lockentry><D:lockscope><D:%s/></D:lockscope>"
-                   "<D:locktype><D:write/></D:locktype></D:lockentry>",
-                   SCOPES[i]);
+    buf_adds(out, "<D:lockentry><D:lockscope><D:exclusive/></D:lockscope>"
+                  "<D:locktype><D:write/></D:locktype></D:lockentry>"
+                  "<D:lockentry><D:lockscope><D:shared/></D:lockscope>"
+                  "<D:locktype><D:write/></D:locktype></D:lockentry>");
 }
 
 /* ---- what a lock keeps out ---- */
@@ -89,7 +86,7 @@ write_error(struct buf *out, const char *prefix, const struct lock_tokens *token
 static void
 write_members(struct buf *out, struct request *request, const struct lock_tokens *tokens)
 {
-    const char *prefix = request->route->prefix;
+    const char *prefix = dav_prefix(request);
 
     buf_adds(out, DAV_XML_HEAD "<D:multistatus xmlns:D=\"DAV:\">\n");
     for (size_t i = 0; i < tokens->blocker_count; i++) {
@@ -131,7 +128,7 @@ dav_lock_refuse(struct request *request, const struct lock_tokens *tokens)
     if (members)
         write_members(&body, request, tokens);
     else
-        write_error(&body, request->route->prefix, tokens);
+        write_error(&body, dav_prefix(request), tokens);
     reply_bytes(request, members ? 207 : 423, DAV_XML_TYPE, &body);
 }
 
@@ -234,7 +231,7 @@ answer(struct request *request, int status, const struct lock *locks, size_t cou
     AUTO_BUF struct buf body = {.max = ANSWER_MAX_BYTES};
 
     buf_adds(&body, DAV_XML_HEAD "<D:prop xmlns:D=\"DAV:\"><D:lockdiscovery>");
-    dav_lock_write_active(&body, request->route->prefix, locks, count);
+    dav_lock_write_active(&body, dav_prefix(request), locks, count);
     buf_adds(&body, "</D:lockdiscovery></D:prop>\n");
     if (buf_check(&body, err) < 0)
         return -1;

@@ -45,12 +45,21 @@ find_prop(const struct prop *props, size_t count, const struct dav_ask_name *ask
     return NULL;
 }
 
+/* What has nothing inside is one tag: most of it stands in every response of a long answer. */
 static void
 write_live(struct buf *out, const struct dav_live *live, const struct dav_subject *subject)
 {
+    size_t inside;
+
     dav_xml_start(out, DAV_NS, live->name, "");
+    inside = out->len;
     live->write(out, subject);
-    dav_xml_end(out, DAV_NS, live->name);
+    if (out->len > inside || out->over) {
+        dav_xml_end(out, DAV_NS, live->name);
+    } else {
+        out->len--;
+        buf_adds(out, "/>");
+    }
 }
 
 static void
@@ -241,14 +250,14 @@ last_segment(const char *prefix)
 }
 
 void
-dav_multistatus_init(struct dav_multistatus *multi, const struct request *request)
+dav_multistatus_init(struct dav_multistatus *multi, struct request *request)
 {
     *multi = (struct dav_multistatus){.files = dav_of(request)->files};
     arena_init(&multi->arena);
     arena_init(&multi->props_arena);
     buf_init(&multi->root_href, HREF_MAX);
     multi->subject.root_name = arena_strdup(&multi->arena, last_segment(request->route->prefix));
-    multi->subject.prefix = request->route->prefix; /* of the program's own text */
+    multi->subject.prefix = arena_strdup(&multi->arena, dav_prefix(request));
     multi->subject.quota_bytes = -1;
 }
 

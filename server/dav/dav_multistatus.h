@@ -36,7 +36,7 @@ struct dav_multistatus {
     size_t lock_count;
 };
 
-void dav_multistatus_init(struct dav_multistatus *multi, const struct request *request);
+void dav_multistatus_init(struct dav_multistatus *multi, struct request *request);
 void dav_multistatus_release(struct dav_multistatus *multi);
 
 /* Once ask is filled: what is the same for all nodes. root is the resource asked about. */

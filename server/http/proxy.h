@@ -1,7 +1,7 @@
 /*
  * proxy: which peers may speak for others. A peer inside one of the trusted networks is believed
  * when it names the client (X-Forwarded-For) and what the client asked for (X-Forwarded-Proto,
- * X-Forwarded-Host); anybody else's words are ignored.
+ * X-Forwarded-Host, X-Forwarded-Prefix); anybody else's words are ignored.
  */
 #ifndef OXI_HTTP_PROXY_H
 #define OXI_HTTP_PROXY_H

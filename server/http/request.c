@@ -54,3 +54,42 @@ request_origin(struct request *request)
         host = request_header(request, "Host");
     return arena_printf(&request->arena, "%s://%s", request->scheme, host ? host : "localhost");
 }
+
+/* It goes into headers, HTML and XML as it is. */
+static bool
+is_prefix(struct slice path)
+{
+    static const char SAFE[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/-._~%";
+
+    for (size_t i = 0; i < path.len; i++) {
+        if (!path.data[i] || !strchr(SAFE, path.data[i]))
+            return false;
+    }
+    return path.len > 0 && path.data[0] == '/';
+}
+
+/* What is behind the authority of a URL. */
+static const char *
+path_of_url(const char *url)
+{
+    const char *authority = strstr(url, "://");
+    const char *path = authority ? strchr(authority + 3, '/') : NULL;
+
+    return path ? path : "";
+}
+
+const char *
+request_prefix(struct request *request)
+{
+    const char *base_url = request->conn->env->config->base_url;
+    struct slice path = {0};
+
+    if (base_url[0])
+        path = slice_of(path_of_url(base_url));
+    else if (request->conn->peer_trusted)
+        path = slice_trim(slice_of(request_header(request, "X-Forwarded-Prefix")));
+    while (path.len > 0 && path.data[path.len - 1] == '/')
+        path.len--;
+    return is_prefix(path) ? arena_strndup(&request->arena, path.data, path.len) : "";
+}

@@ -67,6 +67,13 @@ const char *request_header(const struct request *request, const char *name);
  * else scheme and Host. */
 const char *request_origin(struct request *request);
 
+/*
+ * What clients put in front of our paths, "/cloud": of base_url, else X-Forwarded-Prefix of a
+ * trusted proxy, which has taken it away. As it stands in a URL, without a slash at its end; ""
+ * for none.
+ */
+const char *request_prefix(struct request *request);
+
 const char *http_method_name(enum http_method method);
 enum http_method http_method_of(const char *name);
 

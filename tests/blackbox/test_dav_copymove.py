@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from dav import DAV, update_request
+from dav import DAV, multistatus, update_request
 
 COLOUR = "{urn:test:z}colour"
 
@@ -184,6 +184,74 @@ def test_a_destination_elsewhere_is_refused(tree, url):
         reply = tree.transfer(method, "a", url.format(root=tree.root, host=tree.host))
         assert reply.status in (400, 403, 404, 409, 502), reply
     assert tree.tree() == {"a": b"x"}
+
+
+@pytest.mark.parametrize("way", [
+    "x/../b", "../b", "./b", "%2e%2e/b", "x/%2E./b", "..%2fb", "x%2Fb", "%2e", "b/.."])
+@pytest.mark.parametrize("method", ["COPY", "MOVE"])
+def test_a_destination_goes_no_way_round(tree, method, way):
+    tree.make("a", b"x")
+    tree.make_folder("x")
+    for target in (tree.root + way, tree.url(tree.root + way)):
+        assert tree.request(method, "a", {"Destination": target}).status == 400
+    assert tree.tree() == {"a": b"x", "x/": None}
+
+
+@pytest.fixture(scope="module")
+def proxied(module_servers):
+    return module_servers.start(TRUST_PROXY_CIDR="127.0.0.0/8")
+
+
+PROXY = {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "files.example.org",
+         "X-Forwarded-Prefix": "/cloud"}
+
+
+@pytest.mark.parametrize("target", [
+    "https://files.example.org/cloud/webdav/b", "https://files.example.org:443/cloud/webdav/b",
+    "http://FILES.example.org:80/cloud/webdav/b", "https://anna@files.example.org/cloud/webdav/b",
+    "/cloud/webdav/b", "/webdav/b", "https://files.example.org/webdav/b"])
+def test_behind_a_proxy_a_destination_is_as_the_client_writes_it(proxied, target):
+    client = proxied.client()
+    client.make("a", b"x")
+    reply = client.request("COPY", "a", {**PROXY, "Destination": target})
+    assert reply.status == 201 and client.read("b") == b"x"
+    for other in ("https://elsewhere.example.org/cloud/webdav/b", "/cloudy/webdav/b",
+                  "/cloud/b", "/cloud/cloud/webdav/b", "/cloud/webdavb"):
+        reply = client.request("COPY", "a", {**PROXY, "Destination": other})
+        assert reply.status in (403, 502), (other, reply)
+    assert client.delete("b").status == 204
+
+
+def test_behind_a_proxy_addresses_are_told_as_the_client_writes_them(proxied):
+    client = proxied.client()
+    client.make_folder("d")
+    client.make("d/f", b"x")
+    for headers, prefix in ((PROXY, "/cloud"), ({"X-Forwarded-Prefix": "/a/b/"}, "/a/b"),
+                            ({"X-Forwarded-Prefix": "/"}, ""),
+                            ({"X-Forwarded-Prefix": "/<x>&\"'"}, ""),
+                            ({"X-Forwarded-Prefix": "cloud"}, "")):
+        reply = client.request("PROPFIND", "d/", {**headers, "Depth": "1"})
+        hrefs = [response.href for response in multistatus(reply)]
+        assert hrefs == [prefix + "/webdav/d/", prefix + "/webdav/d/f"]
+        page = client.get("d/", headers).body.decode()
+        assert f'"{prefix}/webdav/d/f"' in page
+    assert client.delete("d/").status == 204
+
+
+def test_a_path_in_the_base_url_counts_as_such_a_prefix(servers):
+    server = servers.start(BASE_URL="https://files.example.org/cloud/")
+    client = server.client()
+    client.make("a", b"x")
+    reply = client.transfer("COPY", "a", "https://files.example.org/cloud/webdav/b")
+    assert reply.status == 201
+    hrefs = {r.href for r in multistatus(client.propfind("", "1"))}
+    assert hrefs == {"/cloud/webdav/", "/cloud/webdav/a", "/cloud/webdav/b"}
+
+
+def test_a_stranger_sets_no_prefix(tree):
+    tree.make("a", b"x")
+    reply = tree.request("PROPFIND", "a", {"Depth": "0", "X-Forwarded-Prefix": "/cloud"})
+    assert [response.href for response in multistatus(reply)] == [tree.target("a")]
 
 
 # --- what goes along ---

@@ -135,6 +135,14 @@ def test_no_body_asks_for_all_properties(tree, body):
     assert DAV + "getcontentlength" not in found["d/"].props[200]
 
 
+def test_what_is_empty_is_one_tag(tree):
+    tree.make("f", b"x")
+    body = tree.propfind("f").body
+    for name in (b"resourcetype", b"lockdiscovery"):
+        assert b"<D:" + name + b"/>" in body
+    assert len(body) < 1000
+
+
 def test_allprop_with_include_tells_more(tree):
     tree.make("f", b"x")
     body = xml("<D:allprop/><D:include><D:quota-used-bytes/><D:getetag/></D:include>")
