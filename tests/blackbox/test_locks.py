@@ -671,6 +671,30 @@ def test_locks_outlive_the_server(servers, end):
     assert client.read("f") == b"after"
 
 
+def test_a_crash_in_the_middle_of_a_locked_edit_loses_nothing(servers):
+    """Nor does it leave anything behind that would keep the next edit out."""
+    server = servers.start()
+    client = server.client()
+    client.make("f", b"before")
+    client.make("free", b"before")
+    token = lock(client, "f")
+    head = client.head("PUT", "f", {"Content-Length": "2000000", **shown(token)})
+    with client.connect() as one, client.connect() as other:
+        one.send(head + b"x" * 1_500_000)
+        other.send(client.head("PUT", "free", {"Content-Length": "2000000"}) + b"y" * 1_500_000)
+        eventually(server.blobs, 10, "both edits are under way")
+        server.kill()
+    server.start()
+    client = server.client()
+    assert client.read("f") == client.read("free") == b"before"
+    assert tokens_on(client, "f") == {token} and active_locks(client, "free") == []
+    assert client.put("f", b"stolen").status == 423
+    assert client.put("f", b"x" * 2_000_000, shown(token)).status == 204
+    assert client.put("free", b"y" * 2_000_000).status == 204
+    assert unlock(client, "f", token).status == 204
+    assert client.read("f") == b"x" * 2_000_000
+
+
 def test_two_users_with_the_same_paths_never_meet(server, user):
     other = server.add_user(user.user + "-other", PASSWORD)
     user.make("f", b"1")
