@@ -6,7 +6,7 @@ import subprocess
 
 from daemon import PASSWORD, Daemon, eventually
 from dav import DAV
-from look import differences, find, learn, target_of, walk
+from look import differences, find, learn, other_bytes, target_of, walk
 from model import Space
 from workers import SHARED
 
@@ -73,6 +73,8 @@ class Installation:
                     continue
                 found = self.find_tree(user, path, connection)
                 problems = list(differences(entry.node, found, path))
+                if not problems and len(twins) > 1:
+                    problems = list(other_bytes(self.client(user), entry.node, path, connection))
                 if not problems:
                     space.restore(entry, path)
                     learn(entry.node, found)
@@ -138,7 +140,7 @@ class Installation:
         space.touch(space.find([SHARED]))
         for before, after, _ in swaps:
             if after is None:
-                space.add_trash([SHARED, name], bodies[before])
+                space.add_trash([SHARED, name], bodies[before], before)
         if final is None and node is not None:
             space.take_out(node)
         elif final != start:

@@ -79,6 +79,17 @@ def differences(node, found, path=()):
             yield from differences(children[name], found.children[name], (*path, name))
 
 
+def other_bytes(client, node, path, connection):
+    """Lines that say which files hold other bytes than the model's, of those whose ETag is not
+    known: for these differences() has compared no more than sizes."""
+    for child in (node.children or {}).values():
+        yield from other_bytes(client, child, [*path, child.name], connection)
+    if node.is_folder or node.tag is not None:
+        return
+    if client.get(target_of(client, path), connection=connection).body != node.body:
+        yield f"/{'/'.join(path)}: other bytes"
+
+
 def learn(node, found):
     """Takes the ETags over, where there are no differences."""
     node.tag = found.tag

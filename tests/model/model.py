@@ -209,9 +209,9 @@ class Space:
 
     # --- the trash ---
 
-    def add_trash(self, path, body):
+    def add_trash(self, path, body, tag):
         """A file that was deleted in the meantime."""
-        self.trash.append(Entry(Node(path[-1], body), self.find(path[:-1]), path))
+        self.trash.append(Entry(Node(path[-1], body, tag), self.find(path[:-1]), path))
 
     def restore_path(self, entry):
         """Where it comes back: in its folder wherever that is now, or in the root; under a free
