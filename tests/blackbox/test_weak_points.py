@@ -428,7 +428,7 @@ def test_w22_no_byte_is_written_without_need(servers):
 
     body = randbytes(10_000_000, 22)
     assert costs("empty", b"") == (0, 0, 0, 0)
-    blobs, size, syncs, chunks = costs("small", b"x" * 4096)
+    blobs, size, syncs, chunks = costs("small", randbytes(4096, 23))
     assert (blobs, size, chunks) == (1, 4096, 1) and syncs <= 2
     blobs, size, syncs, chunks = costs("large", body)
     assert size == len(body) and blobs == chunks <= len(body) // 65_536
