@@ -80,6 +80,14 @@ static const struct {
     {"sweep.remove", KIND_POINT}, /* before each blob */
     {"blob.remove", KIND_CALL},
 
+    /* Storing in another form. */
+    {"recompress.put", KIND_POINT}, /* before each blob */
+    {"recompress.sync", KIND_POINT}, /* before: a batch is written */
+    {"recompress.begin", KIND_POINT}, /* BEGIN */
+    {"recompress.switched", KIND_POINT}, /* COMMIT is next */
+    {"recompress.committed", KIND_POINT},
+    {"recompress.remove", KIND_POINT}, /* before each blob that no row names now */
+
     /* A download. */
     {"blob.read.open", KIND_CALL},
     {"blob.read.data", KIND_CALL},

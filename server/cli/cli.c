@@ -36,6 +36,10 @@ static const struct cli_command COMMANDS[] = {
      "Recomputes counts and looks for every chunk; reads them all; sets counts right. Names the\n"
      "files that a bad chunk hurts.",
      cmd_verify},
+    {"recompress", "recompress --codec none|lz4|zstd [--level N] [--rate SIZE]",
+     "Stores the chunks that are there as new ones would be with that codec; SIZE: bytes a second\n"
+     "at most. Beside a running server; may be killed and called again.",
+     cmd_recompress},
     {"stats", "stats [--json]", "Counts.", cmd_stats},
     {"version", "version", "Prints the version.", cmd_version},
 };

@@ -70,6 +70,7 @@ int cmd_user(struct cli *cli);
 int cmd_trash(struct cli *cli);
 int cmd_gc(struct cli *cli);
 int cmd_verify(struct cli *cli);
+int cmd_recompress(struct cli *cli);
 int cmd_stats(struct cli *cli);
 int cmd_version(struct cli *cli);
 

@@ -62,6 +62,19 @@ int chunk_repo_condemn(struct pg_conn *conn, const struct digest *ids, const int
 int chunk_repo_horizon(struct pg_conn *conn, int64_t *ret_oldest, int64_t *ret_next,
                        struct err *err);
 
+/* --- storing in another form (chunk_repo_rewrite.c) --- */
+
+/* Chunks that are packed otherwise, in order of id, after `after` (NULL: from the start), at most
+ * cap. Those in quarantine are passed over. */
+int chunk_repo_unlike(struct pg_conn *conn, enum chunk_codec codec, const struct digest *after,
+                      struct stored_chunk *chunks, size_t cap, size_t *ret_count, struct err *err);
+/* Rows that name olds[i] name news[i] from now on, a durable blob of the same chunk. In a
+ * transaction. ret_switched[i]: false where the row is gone, bad or names another blob by now, or
+ * a sweep has condemned news[i]; that blob is the caller's to remove. */
+int chunk_repo_switch(struct pg_conn *conn, const struct stored_chunk *olds,
+                      const struct stored_chunk *news, size_t count, bool *ret_switched,
+                      struct err *err);
+
 /* --- totals --- */
 
 struct chunk_totals {

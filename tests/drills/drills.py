@@ -211,8 +211,8 @@ class Step:
 
     def foresee(self, model):
         after = copy.deepcopy(model)
-        getattr(after, {"read": "nothing", "collect": "nothing"}.get(self.change, self.change))(
-            *(() if self.change == "read" else self.arguments))
+        if self.change not in ("read", "collect", "recompress"):
+            getattr(after, self.change)(*self.arguments)
         return after
 
     def do(self, server):
@@ -271,6 +271,9 @@ class Step:
             os.utime(torn, (0, 0))
         server.run("gc", "--grace", "0")
 
+    def do_recompress(self, server, client, codec):
+        server.run("recompress", "--codec", codec)
+
 
 def script(rand):
     """Every kind of change at least once, each on the paths where it can go wrong."""
@@ -304,6 +307,10 @@ def script(rand):
         Step("empty_trash"),
         Step("collect"),
         Step("read", "a"),
+        Step("put", "text", b"".join(b"line %d of a text\n" % n for n in range(60_000))),
+        Step("recompress", "zstd"),
+        Step("read", "text"),
+        Step("recompress", "none"),
         Step("put", "last", small[3]),
     ]
 
