@@ -59,9 +59,10 @@ static const struct setting SETTINGS[] = {
     {NULL, "server_port", AT(server_port), TYPE_NUMBER, "", "8086", 0, 65535, false,
      "The TCP port to listen on; 0 takes any free one."},
     {NULL, "base_url", AT(base_url), TYPE_URL, "", "", 0, 2048, false,
-     "How clients reach this server from outside; empty: as the request says."},
+     "How clients reach this server from outside, with what a proxy takes away from the front of\n"
+     "paths; empty: as the request says."},
     {NULL, "trust_proxy_cidr", AT(trust_proxy_cidr), TYPE_CIDRS, "", "", 0, 0, false,
-     "Proxies whose word about the client's address is taken; empty: none."},
+     "Proxies whose X-Forwarded-* headers are believed; empty: none."},
 
     {"Database", "db_connection_string", AT(db_connection_string), TYPE_TEXT, "", "", 0, 4096, true,
      "A PostgreSQL server, as postgresql://user:password@host/name or host=... dbname=...;\n"

@@ -9,6 +9,7 @@ import pytest
 from daemon import IS_PLAIN, eventually
 from dav import DAV, multistatus, parse_xml, update_request
 from sync import Mirror, ask, changes, is_refused, listing, report_body
+from test_big_folder import run_sql
 
 
 def first_token(client, path="", level="1"):
@@ -342,6 +343,24 @@ def test_a_token_from_before_what_is_forgotten_is_refused(servers):
     mirror.token = old
     mirror.sync()
     assert mirror.known == listing(client) and mirror.begun == 1
+
+
+def test_after_a_restore_tokens_of_before_can_be_refused(servers):
+    server = servers.start()
+    client = server.client()
+    client.make("f", b"1")
+    before = changes(client, level="infinite").token
+    client.make("lost", b"2")  # by the restore
+    ahead = changes(client, level="infinite").token
+    run_sql(server, "update spaces set seq = seq + 1000000000, sync_floor = seq + 1000000000")
+    client.make("g", b"3")
+    for token in (before, ahead):
+        assert is_refused(ask(client, "", token, "infinite"), "valid-sync-token")
+    mirror = Mirror(client)
+    mirror.sync()
+    client.delete("f")
+    mirror.sync()
+    assert mirror.known == listing(client) and mirror.begun == 0
 
 
 def test_a_token_is_a_condition_that_ends_with_the_next_change(tree):
