@@ -208,8 +208,10 @@ def test_the_scrub_finds_rot_by_itself(servers):
     lose(lost[0])
     eventually(lambda: server.metrics()["oxicloud_scrub_bad_total"] == 2, 30, "both are found")
     eventually(lambda: server.metrics()["oxicloud_chunks_quarantined"] == 2, 30, "and shown")
-    assert f"{USER}:/file" in "".join(quarantine_lines(server, blobs[-1]))
-    assert quarantine_lines(server, lost[0])
+    flipped, missing = quarantine_lines(server, blobs[-1]), quarantine_lines(server, lost[0])
+    assert flipped and missing
+    # Which one the scrub meets first is chance; files are looked for a tenth of the time only.
+    assert f"{USER}:/file" in "".join(flipped) or f"{USER}:/other" in "".join(missing)
     assert verify(server)[0] == 1
     client.make("file", data)
     client.make("other", other)
