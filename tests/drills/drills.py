@@ -196,9 +196,6 @@ class Model:
     def empty_trash(self):
         self.trash.clear()
 
-    def nothing(self):
-        pass
-
 
 class Step:
     """One change: what is done to the server and, by its name and arguments, to the model."""
@@ -313,9 +310,6 @@ def script(rand):
         Step("recompress", "none"),
         Step("put", "last", small[3]),
     ]
-
-
-Model.collect = Model.nothing
 
 
 def play(server, steps, model):
