@@ -1,9 +1,11 @@
 #include "storage/container/container_pack.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fault.h"
 #include "base/mem.h"
 #include "base/metrics.h"
 #include "storage/container/codec.h"
@@ -102,12 +104,14 @@ container_pack(const struct container_form *form, const struct digest *chunk_id,
         .block_log2 = form->block_log2,
         .plain_bytes = (uint32_t)len,
     };
-    size_t most = form->is_forced ? SIZE_MAX : len - (len >> SAVING_LEAST_SHIFT);
-    size_t stored;
+    size_t most, stored;
+    bool is_forced;
 
     if (!codec_is_known(form->codec) || len == 0 || len > CONTAINER_PLAIN_MOST)
         return 0;
-    if (!form->is_forced && len >= SAMPLED_LEAST_BYTES &&
+    is_forced = FAULT_CALL("container.pays", form->is_forced ? 0 : -1) == 0;
+    most = is_forced ? SIZE_MAX : len - (len >> SAVING_LEAST_SHIFT);
+    if (!is_forced && len >= SAMPLED_LEAST_BYTES &&
         !do_samples_pack(form->codec, plain, len)) {
         count_decision(form->codec, DECISION_SAMPLES);
         return 0;
