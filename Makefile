@@ -5,6 +5,7 @@
 #   make test       installs what is missing, runs all tests, plain and under ASan+UBSan
 #   make unit       the unit tests alone, plain: quick
 #   make asan|tsan  all tests under ASan+UBSan, or under TSan
+#   make test-codecs  the plain tests again with each codec, every chunk packed
 #   make model      a long random history against a model; OXI_MODEL_STEPS, OXI_MODEL_SEED
 #   make drills     all crash drills (make test runs a few of them), on a binary with fault points
 #                   RUNS=20 runs either of the two as often, each time with another seed
@@ -110,7 +111,7 @@ endif
 FLAVOURS      := plain asan tsan drill fuzz
 CFLAGS_plain  := -D_FORTIFY_SOURCE=2
 CFLAGS_asan   := -fsanitize=address,undefined -fno-sanitize-recover=undefined \
-                 -fno-omit-frame-pointer
+                 -fno-omit-frame-pointer -DOXI_FAULTS
 CFLAGS_tsan   := -fsanitize=thread -fno-omit-frame-pointer -Wno-tsan
 CFLAGS_drill  := -D_FORTIFY_SOURCE=2 -DOXI_FAULTS
 CFLAGS_fuzz   := $(CFLAGS_asan) -fsanitize-coverage=trace-pc
@@ -233,6 +234,12 @@ build-fuzz: $(FUZZERS_fuzz)
 test: deps
 	@$(MAKE) --no-print-directory build-plain build-asan build-drill
 	@$(PYTHON) tests/run --build $(BUILD) plain asan drill
+
+.PHONY: test-codecs
+test-codecs: build-plain build-drill
+	@for codec in none lz4 zstd; do \
+	    $(PYTHON) tests/run --build $(BUILD) --codec $$codec plain || exit 1; \
+	done
 
 unit: build-plain
 	@$(PYTHON) tests/run --build $(BUILD) --unit plain

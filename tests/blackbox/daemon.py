@@ -9,6 +9,7 @@ import pathlib
 import select
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -47,6 +48,20 @@ def eventually(check, secs, what):
             return answer
         assert time.monotonic() < deadline, f"not within {secs * PATIENCE} s: {what}"
         select.select([], [], [], 0.01)
+
+
+HEAD = struct.Struct("<8sBBBBIII32s")  # of a packed chunk: docs/blob-format.md
+
+
+def plain(blob):
+    """The bytes that a blob was made of, if they are noise: of these a container has every block
+    as it is. Nothing that is stored here looks like a container itself."""
+    data = blob.read_bytes()
+    if not data.startswith(b"oxichunk"):
+        return data
+    _, _, _, _, _, size, stored, blocks, _ = HEAD.unpack_from(data)
+    assert stored - size == HEAD.size + 8 * blocks + 8, "blocks were packed"
+    return data[stored - size:]
 
 
 def is_alive(pid):

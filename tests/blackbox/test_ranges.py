@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from daemon import IS_PLAIN
+from daemon import IS_PLAIN, plain
 
 SIZE = (6 << 20) + 12_345
 DATA = random.Random(3).randbytes(SIZE)
@@ -17,7 +17,7 @@ def stored(module_servers):
     server = module_servers.start()
     client = server.client()
     client.make("f", DATA)
-    edges = sorted(DATA.index(blob.read_bytes()) for blob in server.blobs())
+    edges = sorted(DATA.index(plain(blob)) for blob in server.blobs())
     return client, edges
 
 

@@ -31,7 +31,7 @@ import time
 
 import pytest
 
-from daemon import IS_PLAIN, USER, eventually
+from daemon import CODEC, IS_PLAIN, USER, eventually, plain
 from dav import Closed
 
 ROUNDS = 5 if IS_PLAIN else 2
@@ -122,7 +122,7 @@ def test_w01_a_torn_blob_is_never_adopted(servers):
     client.make("g", body)
     assert client.read("f") == client.read("g") == body
     assert is_clean(server)
-    (blob,) = [path for path in server.blobs() if path.read_bytes() == body]
+    (blob,) = [path for path in server.blobs() if plain(path) == body]
     eventually(lambda: collect(server) or server.blobs() == [blob], 20, "the torn ones are swept")
     assert client.read("f") == body
 
@@ -390,7 +390,7 @@ def test_w18_twins_of_a_new_file_all_succeed_and_are_stored_once(servers):
             assert list(crew.map(upload, range(8))) == [201] * 8
         after = server.stats()
         assert after["contents"] - before["contents"] == 1
-        assert after["stored_bytes"] - before["stored_bytes"] == len(body)
+        assert after["chunk_bytes"] - before["chunk_bytes"] == len(body)
         assert len(server.blobs()) == after["chunks"], "the losers' blobs are gone"
     assert is_clean(server)
 
@@ -427,11 +427,12 @@ def test_w22_no_byte_is_written_without_need(servers):
         return tuple(after - old for after, old in zip(look(), before))
 
     body, small = randbytes(10_000_000, 22), randbytes(4096, 23)
+    most = 64 + 8 * 16 if CODEC else 0  # the head of a container
     assert costs("empty", b"") == (0, 0, 0, 0)
     blobs, size, syncs, chunks = costs("small", small)
-    assert (blobs, size, chunks) == (1, 4096, 1) and syncs <= 2
+    assert (blobs, chunks) == (1, 1) and 4096 <= size <= 4096 + most and syncs <= 2
     blobs, size, syncs, chunks = costs("large", body)
-    assert size == len(body) and blobs == chunks <= len(body) // 65_536
+    assert 0 <= size - len(body) <= most * blobs and blobs == chunks <= len(body) // 65_536
     assert syncs <= 2 * blobs, "each blob once, each folder once"
     assert costs("the same again", body) == (0, 0, 0, 0)
     assert costs("large", body) == (0, 0, 0, 0)
