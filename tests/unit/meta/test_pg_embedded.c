@@ -242,11 +242,11 @@ test_the_next_owner_waits_for_an_orphan_to_end(void **state)
         pid = start_owner_process();
         orphan = server_pid();
         kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0); /* while it is not gone, who starts would join it */
         embedded = start();
         assert_int_not_equal(server_pid(), orphan);
         assert_false(is_running(orphan));
         script(embedded, "do $$ begin assert (select x from kept) = 7; end $$");
-        waitpid(pid, NULL, 0);
         pg_embedded_stop(embedded);
     }
 }
