@@ -11,6 +11,8 @@
 #                   RUNS=20 runs either of the two as often, each time with another seed
 #   make fuzz       feeds hostile bytes to the parsers; FUZZ_SECONDS (each), FUZZ_SEED, CC=clang
 #   make bench      measures; see bench/*.md
+#   make bench-http  measures beside nginx, Apache, lighttpd and rclone; see bench/HTTP.md. ROWS=
+#                   and NAME= as `bench/http --help` says; make bench-deps installs the others
 #   make install    DESTDIR= PREFIX=/usr/local SYSCONFDIR=/etc
 #   make deps       installs what is missing with apt (deps-build, deps-run and deps-test)
 #   make format     clang-format over all C files
@@ -44,6 +46,8 @@ PACKAGES_build := gcc libc6-dev make pkg-config libmicrohttpd-dev libpq-dev libx
     liblz4-dev libzstd-dev
 PACKAGES_run   := postgresql-15
 PACKAGES_test  := libcmocka-dev python3 python3-pytest python3-pytest-xdist curl litmus rclone cadaver
+PACKAGES_bench := python3 nginx-light libnginx-mod-http-dav-ext apache2 lighttpd \
+    lighttpd-mod-webdav rclone
 
 # Asks dpkg first: with everything there, this needs neither root nor a network. PostgreSQL's
 # package would start a server of its own; the line in createcluster.conf, written only where
@@ -73,7 +77,7 @@ $$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-
     -o Dpkg::Options::=--force-confold $$missing
 endef
 
-.PHONY: deps deps-build deps-run deps-test
+.PHONY: deps deps-build deps-run deps-test bench-deps
 deps:
 	@$(call INSTALL,$(PACKAGES_build) $(PACKAGES_run) $(PACKAGES_test))
 deps-build:
@@ -81,6 +85,16 @@ deps-build:
 deps-run:
 	@$(call INSTALL,$(PACKAGES_build) $(PACKAGES_run))
 deps-test: deps
+# Packages of servers would start them. Where nobody has set a policy for that, it is "no" for the
+# moment.
+bench-deps:
+	@policy=/usr/sbin/policy-rc.d; as_root=; [ "$$(id -u)" = 0 ] || as_root=sudo; \
+	if ! [ -e $$policy ] && ! dpkg-query -W $(PACKAGES_bench) >/dev/null 2>&1; then \
+	    trap 'exit 1' INT TERM; trap "$$as_root rm -f $$policy" EXIT; \
+	    printf '#!/bin/sh\nexit 101\n' | $$as_root tee $$policy >/dev/null; \
+	    $$as_root chmod 755 $$policy; \
+	fi; \
+	$(call INSTALL,$(PACKAGES_bench))
 
 # ---- flags ------------------------------------------------------------------------------------
 
@@ -263,17 +277,23 @@ fuzz: build-fuzz
 
 # ---- measuring --------------------------------------------------------------------------------
 
-# A program a question; bench.c and bench_*.c are what they share. Results are Markdown.
+# A program a question; bench.c and bench_*.c are what they share. Results are Markdown. Tools of
+# other benches are built with them, and not run.
 BENCH_SHARED := $(wildcard bench/bench.c bench/bench_*.c)
 BENCHES      := $(patsubst bench/%.c,$(BUILD)/bench/%,$(filter-out $(BENCH_SHARED),$(wildcard bench/*.c)))
+BENCH_TOOLS  := $(BUILD)/bench/http_load
 
-.PHONY: bench build-bench
+.PHONY: bench bench-http build-bench
 build-bench: $(BENCHES)
 bench: build-bench
-	@for program in $(BENCHES); do \
+	@for program in $(filter-out $(BENCH_TOOLS),$(BENCHES)); do \
 	    BENCH_DIR="$${BENCH_DIR:-$(BUILD)/bench}" \
 	    BENCH_COMMIT="$$(git describe --always --dirty 2>/dev/null)" $$program || exit 1; \
 	done
+
+build-plain: $(BENCH_TOOLS) # a black-box test uses them
+bench-http: all $(BENCH_TOOLS)
+	@$(PYTHON) bench/http --build $(BUILD) $(if $(ROWS),--rows $(ROWS)) $(if $(NAME),--name $(NAME))
 
 $(BENCHES): $(BUILD)/bench/%: $(BUILD)/obj/plain/bench/%.o \
         $(BENCH_SHARED:%.c=$(BUILD)/obj/plain/%.o) $(BUILD)/obj/plain/tests/support/mem_index.o \
