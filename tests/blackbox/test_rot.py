@@ -151,12 +151,13 @@ def test_a_bad_chunk_hurts_only_the_ranges_that_cover_it(server, tree):
     blobs = store(server, tree, "file", data)
     assert len(blobs) >= 3
     good, bad = len(plain(blobs[0])), len(plain(blobs[-1]))
+    reach = 10 if bad == blobs[-1].stat().st_size else bad  # blocks of a container are read alone
     flip(blobs[-1])
     reply = tree.get("file", {"Range": f"bytes=0-{good - 1}"})
     assert reply.status == 206 and reply.body == data[:good]
-    assert tree.get("file", {"Range": f"bytes=-{bad}"}).status == 500
+    assert tree.get("file", {"Range": f"bytes=-{reach}"}).status == 500
     tree.make("file", data)
-    assert tree.get("file", {"Range": f"bytes=-{bad}"}).body == data[-bad:]
+    assert tree.get("file", {"Range": f"bytes=-{reach}"}).body == data[-reach:]
 
 
 def test_the_bad_blob_is_swept_once_it_is_replaced(servers):

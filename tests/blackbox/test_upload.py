@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from daemon import IS_PLAIN, eventually
+from daemon import IS_PLAIN, eventually, plain
 from dav import DAV, Closed, Late
 
 SCALE = 1 if IS_PLAIN else 8
@@ -228,8 +228,10 @@ def test_ten_that_bring_the_same_new_file_leave_one_stored_copy(server, tree, si
     assert after["files"] == before["files"] + 1
     added = after["chunks"] - before["chunks"]
     eventually(lambda: len(server.blobs()) == len(blobs) + added, 20, "one blob a chunk")
-    new = [path.stat().st_size for path in set(server.blobs()) - blobs]
-    assert after["stored_bytes"] - before["stored_bytes"] == sum(new)
+    new = set(server.blobs()) - blobs
+    assert sum(len(plain(path)) for path in new) == size
+    assert after["stored_bytes"] - before["stored_bytes"] == sum(
+        path.stat().st_size for path in new)
     assert tree.read("f") == data
 
 

@@ -391,6 +391,8 @@ def test_w18_twins_of_a_new_file_all_succeed_and_are_stored_once(servers):
         after = server.stats()
         assert after["contents"] - before["contents"] == 1
         assert after["chunk_bytes"] - before["chunk_bytes"] == len(body)
+        assert after["chunk_bytes"] == sum(len(plain(path)) for path in server.blobs())
+        assert after["stored_bytes"] == sum(path.stat().st_size for path in server.blobs())
         assert len(server.blobs()) == after["chunks"], "the losers' blobs are gone"
     assert is_clean(server)
 
@@ -427,7 +429,7 @@ def test_w22_no_byte_is_written_without_need(servers):
         return tuple(after - old for after, old in zip(look(), before))
 
     body, small = randbytes(10_000_000, 22), randbytes(4096, 23)
-    most = 64 + 8 * 16 if CODEC else 0  # the head of a container
+    most = 0 if CODEC in (None, "none") else 64 + 8 * 16  # the head of a container
     assert costs("empty", b"") == (0, 0, 0, 0)
     blobs, size, syncs, chunks = costs("small", small)
     assert (blobs, chunks) == (1, 1) and 4096 <= size <= 4096 + most and syncs <= 2
