@@ -50,6 +50,16 @@ def eventually(check, secs, what):
         select.select([], [], [], 0.01)
 
 
+def in_memory(least_bytes):
+    """A folder where syncing costs nothing, if so much is free there; for tests in which processes
+    die, but never the power."""
+    memory = pathlib.Path("/dev/shm")
+    if memory.is_dir() and os.access(memory, os.W_OK) and \
+            shutil.disk_usage(memory).free >= least_bytes:
+        return memory
+    return None
+
+
 HEAD = struct.Struct("<8sBBBBIII32s")  # of a packed chunk: docs/blob-format.md
 
 

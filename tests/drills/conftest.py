@@ -55,20 +55,9 @@ def rand(request):
     return random.Random(f"{SEED} {request.node.name}")
 
 
-ROOMY_BYTES = 2 << 30  # what the drills need, and more
-
-
-def memory():
-    """Processes die here and the disk does not, so a folder in memory will do, if there is one."""
-    folder = pathlib.Path("/dev/shm")
-    if os.access(folder, os.W_OK) and shutil.disk_usage(folder).free >= ROOMY_BYTES:
-        return folder
-    return None
-
-
 @pytest.fixture(scope="session")
 def work_folder():
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="oxi-", dir=memory()))
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="oxi-", dir=daemon.in_memory(2 << 30)))
     folder.chmod(0o711)  # PostgreSQL runs as somebody else
     yield folder
     shutil.rmtree(folder, ignore_errors=True)

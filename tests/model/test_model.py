@@ -20,7 +20,7 @@ import threading
 
 import pytest
 
-from daemon import IS_PLAIN, eventually, is_alive
+from daemon import IS_PLAIN, eventually, in_memory, is_alive
 from installation import Installation
 from workers import SHARED, Races, Worker
 
@@ -32,17 +32,9 @@ JOBS_A_ROUND = STEPS_A_ROUND // 30
 DISTURBANCES = ["none", "collect", "collect", "verify", "empty trash", "stop", "kill"]
 
 
-def in_memory():
-    """Where syncing costs nothing: here processes die, but never the power."""
-    memory = pathlib.Path("/dev/shm")
-    if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 << 30:
-        return memory
-    return None
-
-
 @pytest.fixture
 def installation():
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="oxi-", dir=in_memory()))
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="oxi-", dir=in_memory(4 << 30)))
     installation = Installation(folder / "i", HOMES)
     try:
         yield installation
