@@ -347,7 +347,7 @@ ROWS = (
     Upload("text-upload", "Upload of 1 GiB that packs", GIB, text=True, servers=CODECS,
            targets=(Target(1.0, "oxicloudd-none"),)),
     Download("text-download", "Download of 1 GiB that was packed, cached", text=True,
-             servers=CODECS, targets=(Target(1.0, "oxicloudd-none"),)),
+             servers=CODECS, targets=(Target(0.8, "oxicloudd-none"),)),
     Download("text-download-cold", "Download of 1 GiB that was packed, from the disk", cold=True,
              text=True, servers=CODECS, targets=(Target(1.0, "oxicloudd-none"),)),
     Memory("memory", "Memory with 8 uploads and 8 downloads at once", targets=(
